@@ -46,11 +46,11 @@ web: ## build the web page anew (web/dist is committed: building the program nee
 	cd web && npm ci --no-audit --no-fund && npm run build
 
 .PHONY: bench
-bench: ## every bench but the soaks and the experiment; tables here, figures in target/bench/*.json
+bench: ## every bench but the soaks, the experiment and srtla (needs a foreign sender); tables here, figures in target/bench/*.json
 	@scripts/setup bench
 	@mkdir -p $(TARGET_DIR)/bench
 	@[ -n "$(BENCHES)" ] || { echo "no bench in bench/ yet"; exit 1; }
-	@set -e; for name in $(filter-out soak soak-% experiment,$(BENCHES)); do echo "== $$name"; bench/$$name; done
+	@set -e; for name in $(filter-out soak soak-% experiment srtla,$(BENCHES)); do echo "== $$name"; bench/$$name; done
 
 bench-%: ## one bench
 	@[ -f bench/$* ] && [ -x bench/$* ] || { echo "no bench '$*'; there are: $(or $(BENCHES),none)" >&2; exit 2; }

@@ -64,7 +64,7 @@ impl Ends {
         let (now, caller) = (self.now, &mut self.caller);
         if let Some((_, connection)) = self.listener.connection(self.socket) {
             connection.handle_timeout(now);
-            connection.deliver(now, |payload| assert!(payload.len() <= MAX_DATAGRAM));
+            connection.deliver(now, |payload, _| assert!(payload.len() <= MAX_DATAGRAM));
             let mut sent = 0;
             while let Some(Transmit { segment_bytes }) = connection.poll_transmit(now, &mut out) {
                 out.chunks(segment_bytes).for_each(|datagram| caller.handle_datagram(now, datagram));

@@ -2,7 +2,7 @@
 
 use crate::link::said;
 use crate::{GLASSLINE, glassline, serve_with};
-use glassline_test_support::http::{connect, publish, read_head};
+use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::loopback::free_udp;
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Running, Scratch, Server};
@@ -229,4 +229,32 @@ fn a_silent_publisher_gives_its_name_up() {
     until("the name is free", || server.stream("hall").is_none_or(|stream| stream["live"] == false));
     encoder.signal("CONT");
     until("it is back", || server.stream("hall").is_some_and(|stream| stream["live"] == true));
+}
+
+#[test]
+fn the_latency_is_a_stage_of_the_budget() {
+    let scratch = Scratch::new("srt-hold");
+    let (server, address) = server(&scratch, "");
+    let to = format!("srt://{address}?streamid=publish:hall&latency=120");
+    let _encoder = start(&["encode", "test:64x64@25", &to]);
+    server.wait_for_pictures("hall");
+    let held_ms = |picture: &serde_json::Value| {
+        let [received, released, flushed] =
+            ["relay_received", "relay_released", "relay_flushed"].map(|stage| picture[stage].as_i64());
+        assert!(released >= received && flushed >= released, "{picture}");
+        (released.unwrap() - received.unwrap()) / 1000
+    };
+    let mut told = serde_json::Value::Null;
+    until("pictures that were held back", || {
+        told = get(server.address(), "/live/hall/stages.json").json();
+        told["pictures"].as_array().is_some_and(|pictures| pictures.len() > 10)
+    });
+    let longest = told["pictures"].as_array().unwrap().iter().map(held_ms).max().unwrap();
+    // A busy machine reads late, and the hold is shorter then.
+    assert!((60..1000).contains(&longest), "{longest} ms: {told}");
+    let latency = get(server.address(), "/api/streams/hall/latency").json();
+    let step = latency["relay"].as_array().unwrap().last().unwrap();
+    assert!(step["stages"]["hold"]["p50_us"].is_u64(), "{step}");
+    let labels = "{stream=\"hall\",stage=\"relay_released\"";
+    assert!(server.metrics().sum("glassline_relay_stage_seconds_count", labels) > 10.0);
 }

@@ -86,8 +86,13 @@ mod tests {
         let told = asked(
             "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"now_us\": 9, \"pictures\": [{\"captured_us\": 5, \"relay_received\": -7}]}",
         );
-        let expected =
-            RelayStages { captured_us: 5, relay_received: Some(-7), relay_flushed: None, relay_sent: None };
+        let expected = RelayStages {
+            captured_us: 5,
+            relay_received: Some(-7),
+            relay_released: None,
+            relay_flushed: None,
+            relay_sent: None,
+        };
         assert_eq!(told, [expected]);
         for answer in [
             "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",

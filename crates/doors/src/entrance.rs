@@ -304,6 +304,11 @@ impl Contribution {
     /// # Errors
     /// Why it has to end.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Over> {
+        self.push_held(bytes, None)
+    }
+
+    /// [`Contribution::push`] of what came at `held_since` and was held back by its transport since.
+    pub fn push_held(&mut self, bytes: &[u8], held_since: Option<Time>) -> Result<(), Over> {
         let now = self.guest.server.clock().now();
         self.guest.bytes += bytes.len() as u64;
         if let Some(meter) = &mut self.meter
@@ -311,7 +316,7 @@ impl Contribution {
         {
             return Err(Over::TooFast { limit_bps: meter.limit_bps() });
         }
-        let (pushed, flushed) = self.live.push_all(self.session, bytes, now);
+        let (pushed, flushed) = self.live.push_held(self.session, bytes, held_since, now);
         self.guest.server.streams().notify(&self.live, flushed);
         pushed.map_err(|error| match error {
             PushError::Evicted => Over::Evicted,

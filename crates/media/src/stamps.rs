@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! captured ─ arrived ─ queued ─ encoder in ─ look-ahead ─ first slice ─ encoded ─ muxed ─ sent     the sender's clock
-//!     relay received ─ relay flushed ─ relay sent                                       the relay's
+//!     relay received ─ relay released ─ relay flushed ─ relay sent                      the relay's
 //!         received ─ demuxed ─ reassembled ─ decoded ─ shown                            the receiver's
 //! ```
 //! Each hop sets its own with [`Stamps::set`]. [`Stamps::budget`] tells where the time went; [`Record`] is the form in
@@ -45,6 +45,8 @@ pub enum Stage {
     Sent,
     /// The relay had the last byte.
     RelayReceived,
+    /// The transport by which the relay got it had held it back for its latency (SRT's time-stamp based delivery).
+    RelayReleased,
     /// The relay let its viewers have it.
     RelayFlushed,
     /// The relay handed the last byte to the kernel.
@@ -67,7 +69,7 @@ pub enum Stage {
 
 impl Stage {
     /// All stages: first those of the way, then those beside it.
-    pub const ALL: [Stage; 19] = [
+    pub const ALL: [Stage; 20] = [
         Stage::Captured,
         Stage::Arrived,
         Stage::Queued,
@@ -78,6 +80,7 @@ impl Stage {
         Stage::Muxed,
         Stage::Sent,
         Stage::RelayReceived,
+        Stage::RelayReleased,
         Stage::RelayFlushed,
         Stage::RelaySent,
         Stage::Received,
@@ -107,6 +110,7 @@ impl Stage {
             Stage::Muxed => "muxed",
             Stage::Sent => "sent",
             Stage::RelayReceived => "relay_received",
+            Stage::RelayReleased => "relay_released",
             Stage::RelayFlushed => "relay_flushed",
             Stage::RelaySent => "relay_sent",
             Stage::Received => "received",
@@ -127,6 +131,7 @@ impl Stage {
             Stage::FirstSlice => "first slice out",
             Stage::Encoded => "last slice out",
             Stage::RelayReceived => "received by the relay",
+            Stage::RelayReleased => "released by SRT",
             Stage::RelayFlushed => "flushed by the relay",
             Stage::RelaySent => "sent by the relay",
             Stage::FirstSent => "first packet",
@@ -157,6 +162,7 @@ impl Stage {
             Stage::RelaySent => 16,
             Stage::Demuxed => 17,
             Stage::LookAhead => 18,
+            Stage::RelayReleased => 19,
         }
     }
 
@@ -166,7 +172,7 @@ impl Stage {
     }
 }
 
-/// When a picture passed each [`Stage`], on one monotonic clock. 152 bytes, copied along with the picture.
+/// When a picture passed each [`Stage`], on one monotonic clock. 160 bytes, copied along with the picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamps([Time; Stage::ALL.len()]);
 

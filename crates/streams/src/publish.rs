@@ -5,6 +5,7 @@ use crate::registry::{AcquireError, Acquired, Origin, SlotRequest};
 use crate::streams::Streams;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
+use glassline_media::Time;
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,8 +78,13 @@ impl Publisher {
     /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
+        self.push_held(bytes, None)
+    }
+
+    /// [`Publisher::push`] of what came at `held_since`, by this machine's monotonic clock, and was held back by its transport.
+    pub fn push_held(&mut self, bytes: &[u8], held_since: Option<Time>) -> Result<(), PushError> {
         let now = self.streams.now();
-        let (pushed, flushed) = self.live.push_all(self.session, bytes, now);
+        let (pushed, flushed) = self.live.push_held(self.session, bytes, held_since, now);
         self.streams.notify(&self.live, flushed);
         pushed
     }

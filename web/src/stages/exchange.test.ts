@@ -133,11 +133,11 @@ describe("what the page asks and tells", () => {
 
 describe("an answer about the relay's stages", () => {
   it("is read, with the sending where it is known", () => {
-    const one = { captured_us: 5, relay_first_byte: 1, relay_received: 2, relay_flushed: 3, relay_sent: 4 };
+    const one = { captured_us: 5, relay_first_byte: 1, relay_received: 2, relay_released: 2.5, relay_flushed: 3, relay_sent: 4 };
     const answer = { pictures: [one, { ...one, relay_sent: undefined }, { captured_us: 6 }, { relay_sent: 1 }, null, 7], edges_us: [1, 2] };
     expect(parseRelayAnswer(answer)).toEqual({
       pictures: [
-        { capturedUs: 5, received: 2, sent: 4 }, { capturedUs: 5, received: 2, sent: 3 }, { capturedUs: 6, received: null, sent: null },
+        { capturedUs: 5, received: 2, released: 2.5, sent: 4 }, { capturedUs: 5, received: 2, released: 2.5, sent: 3 }, { capturedUs: 6, received: null, released: null, sent: null },
       ],
       edgesUs: [1, 2],
     });

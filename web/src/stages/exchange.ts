@@ -34,7 +34,7 @@ export function parseRelayAnswer(answer: unknown): RelayAnswer | null {
     const said = (typeof one === "object" && one !== null ? one : {}) as Record<string, unknown>;
     const capturedUs = finite(said["captured_us"]);
     if (capturedUs === null) return [];
-    return [{ capturedUs, received: finite(said["relay_received"]), sent: finite(said["relay_sent"]) ?? finite(said["relay_flushed"]) }];
+    return [{ capturedUs, received: finite(said["relay_received"]), released: finite(said["relay_released"]), sent: finite(said["relay_sent"]) ?? finite(said["relay_flushed"]) }];
   });
   return { pictures: parsed, edgesUs: isEdges(edges) ? edges : null };
 }

@@ -66,17 +66,30 @@ describe("the stages of shown pictures", () => {
   it("tell the relay's part apart as soon as the relay says it", () => {
     const ledger = followed({});
     for (let number = 400; number < 500; number++) {
-      ledger.relay({ capturedUs: captureUs(number) + (number % 3) - 1, received: 13_200, sent: 13_900 });
+      ledger.relay({ capturedUs: captureUs(number) + (number % 3) - 1, received: 13_200, released: null, sent: 13_900 });
     }
-    ledger.relay({ capturedUs: 5, received: 1, sent: 2 });
+    ledger.relay({ capturedUs: 5, received: 1, released: null, sent: 2 });
     const summary = ledger.summary(END_MS, OFFSET);
     expect(summary.pictures).toBe(100);
     expect(medians(summary)).toMatchObject({ relay: 0.7, network: 1.3, total: 24 });
   });
 
+  it("tell what SRT has held back apart from the relay's part", () => {
+    const ledger = followed({});
+    for (let number = 400; number < 500; number++) {
+      ledger.relay({ capturedUs: captureUs(number), received: 13_200, released: 13_600, sent: 13_900 });
+    }
+    expect(medians(ledger.summary(END_MS, OFFSET))).toMatchObject({ hold: 0.4, relay: 0.3, network: 1.3, total: 24 });
+    // No part is longer than the way that it is of, which takes 2 ms.
+    for (let number = 400; number < 500; number++) {
+      ledger.relay({ capturedUs: captureUs(number), received: 13_200, released: 14_900, sent: 15_900 });
+    }
+    expect(medians(ledger.summary(END_MS, OFFSET))).toMatchObject({ hold: 1.7, relay: 0.3, network: 0, total: 24 });
+  });
+
   it("take what the relay says of a picture before that is here", () => {
     const ledger = new StageLedger();
-    for (let number = 0; number < 600; number++) ledger.relay({ capturedUs: captureUs(number) + 1, received: 13_200, sent: 13_900 });
+    for (let number = 0; number < 600; number++) ledger.relay({ capturedUs: captureUs(number) + 1, received: 13_200, released: null, sent: 13_900 });
     expect(medians(followed({}, ledger).summary(END_MS, OFFSET))).toMatchObject({ relay: 0.7, network: 1.3, total: 24 });
   });
 
@@ -140,7 +153,7 @@ describe("the stages of shown pictures", () => {
       };
       const stamps: Stamps = {
         arrived: stamp(), encoderIn: stamp(), lookAhead: NaN, encoded: stamp(), muxed: stamp(), sent: stamp(), relayReceived: stamp(),
-        relaySent: stamp(), received: stamp(), shown: stamp(), decodeUs: stamp(), displayUs: stamp(),
+        relayReleased: stamp(), relaySent: stamp(), received: stamp(), shown: stamp(), decodeUs: stamp(), displayUs: stamp(),
       };
       const future = split(stamps, 500, out);
       const told = `seed ${seed}: ${out.join()}`;

@@ -20,6 +20,7 @@ const NEAR_US = [0, -1, 1] as const;
 export interface RelayStamps {
   capturedUs: number;
   received: number | null;
+  released: number | null;
   sent: number | null;
 }
 
@@ -54,7 +55,7 @@ export type StageReport = Partial<Record<Part | "total", number[]>>;
 
 /** The columns of the ring. Stages are µs after capture, times are ms of this page. */
 const COLUMNS = [
-  "captured", "arrived", "encoderIn", "lookAhead", "encoded", "muxed", "sent", "relayReceived", "relaySent", "receivedMs", "decodedMs", "shownMs",
+  "captured", "arrived", "encoderIn", "lookAhead", "encoded", "muxed", "sent", "relayReceived", "relayReleased", "relaySent", "receivedMs", "decodedMs", "shownMs",
 ] as const;
 type Column = (typeof COLUMNS)[number];
 
@@ -68,8 +69,8 @@ export class StageLedger {
   private settledMs = Infinity;
   private clockErrorUs: number | null = null;
   private readonly stamps: Stamps = {
-    arrived: NaN, encoderIn: NaN, lookAhead: NaN, encoded: NaN, muxed: NaN, sent: NaN, relayReceived: NaN, relaySent: NaN, received: NaN,
-    shown: NaN, decodeUs: NaN, displayUs: NaN,
+    arrived: NaN, encoderIn: NaN, lookAhead: NaN, encoded: NaN, muxed: NaN, sent: NaN, relayReceived: NaN, relayReleased: NaN, relaySent: NaN,
+    received: NaN, shown: NaN, decodeUs: NaN, displayUs: NaN,
   };
   private readonly figures = new Float64Array(FIGURES);
   private readonly sorted = Array.from({ length: FIGURES }, () => new Float64Array(PICTURES));
@@ -126,6 +127,7 @@ export class StageLedger {
       const at = this.places.get(stamps.capturedUs + off);
       if (at === undefined) continue;
       this.columns.relayReceived[at] = stamps.received ?? NaN;
+      this.columns.relayReleased[at] = stamps.released ?? NaN;
       this.columns.relaySent[at] = stamps.sent ?? NaN;
       return;
     }
@@ -249,6 +251,7 @@ export class StageLedger {
     stamps.muxed = columns.muxed[at]!;
     stamps.sent = columns.sent[at]!;
     stamps.relayReceived = columns.relayReceived[at]!;
+    stamps.relayReleased = columns.relayReleased[at]!;
     stamps.relaySent = columns.relaySent[at]!;
     const [received, decoded, shown] = [columns.receivedMs[at]!, columns.decodedMs[at]!, columns.shownMs[at]!];
     const onServer = (ms: number): number => (offset ? offset.offsetUs + ms * 1000 - columns.captured[at]! : NaN);

@@ -2,13 +2,13 @@
  * Where the milliseconds of one picture went: the parts of its way from capture to this screen, out of the stamps that its
  * hops set (docs/latency.md).
  *
- *     captured ─ arrived ─ encoder in ─ (look-ahead) ─ encoded ─ muxed ─ sent ─ (relay received ─ relay sent) ─ received ─ decoded ─ shown
- *         capture   queue     look-ahead      encode    mux     send   network       relay        network   decode     display
+ *     captured ─ arrived ─ encoder in ─ (look-ahead) ─ encoded ─ muxed ─ sent ─ (relay received ─ relay released ─ relay sent) ─ received ─ decoded ─ shown
+ *         capture   queue     look-ahead      encode    mux     send   network          hold            relay        network   decode     display
  */
 import { STAGE_LONGEST_US } from "../media/stamp_record";
 
 /** The parts, in the order of the way. */
-export const PARTS = ["capture", "queue", "look_ahead", "encode", "mux", "send", "relay", "network", "decode", "display"] as const;
+export const PARTS = ["capture", "queue", "look_ahead", "encode", "mux", "send", "hold", "relay", "network", "decode", "display"] as const;
 export type Part = (typeof PARTS)[number];
 /** Where the sum of all stands in what `split` writes. */
 export const TOTAL = PARTS.length;
@@ -24,6 +24,8 @@ export interface Stamps {
   muxed: number;
   sent: number;
   relayReceived: number;
+  /** Given out by the transport that held it back for its latency, as SRT does. */
+  relayReleased: number;
   /** The last byte with the relay's kernel; or let out to its viewers, where no more is known. */
   relaySent: number;
   /** When its last byte was here and when it was shown, by the server's clock. */
@@ -38,7 +40,7 @@ export interface Stamps {
 const SENDER = ["arrived", "encoderIn", "lookAhead", "encoded", "muxed", "sent"] as const;
 /** On one machine a picture may be here before the call that sent it has returned: so much earlier it may seem. */
 const CALL_US = 1000;
-const [RELAY, NETWORK, DECODE, DISPLAY] = [PARTS.indexOf("relay"), PARTS.indexOf("network"), PARTS.indexOf("decode"), PARTS.indexOf("display")];
+const [HOLD, RELAY, NETWORK, DECODE, DISPLAY] = [PARTS.indexOf("hold"), PARTS.indexOf("relay"), PARTS.indexOf("network"), PARTS.indexOf("decode"), PARTS.indexOf("display")];
 
 /**
  * Writes how long each part took into `out`, in µs, and at `TOTAL` all of it. NaN is what is not known: what lies before
@@ -60,15 +62,22 @@ export function split(stamps: Stamps, uncertaintyUs: number, out: Float64Array):
   out[DISPLAY] = sane(stamps.displayUs);
   const isHere = !Number.isNaN(stamps.received);
   const way = (isHere ? stamps.received : stamps.shown) - at;
-  const relay = sane(stamps.relaySent - stamps.relayReceived);
+  const hold = sane(stamps.relayReleased - stamps.relayReceived);
+  const relay = sane(stamps.relaySent - (Number.isNaN(hold) ? stamps.relayReceived : stamps.relayReleased));
+  out[HOLD] = hold;
   out[RELAY] = relay;
   if (way < -(CALL_US + uncertaintyUs)) return -way;
   const known = sane(Math.max(0, way));
   if (Number.isNaN(known)) return 0;
   // What the relay says took no longer than all of the way that it is a part of.
-  if (!Number.isNaN(relay)) out[RELAY] = Math.min(relay, known);
+  let rest = known;
+  for (const part of [HOLD, RELAY]) {
+    if (Number.isNaN(out[part]!)) continue;
+    out[part] = Math.min(out[part]!, rest);
+    rest -= out[part]!;
+  }
   if (!isHere) out[DECODE] = NaN;
-  out[isHere ? NETWORK : DISPLAY] = known - (Number.isNaN(relay) ? 0 : out[RELAY]!);
+  out[isHere ? NETWORK : DISPLAY] = rest;
   const page = isHere ? out[DISPLAY]! + (Number.isNaN(out[DECODE]!) ? 0 : out[DECODE]!) : 0;
   out[TOTAL] = sane(at + known + page);
   return 0;

@@ -1,7 +1,7 @@
 /** The page `/`: the live streams, once a second. */
 import { alarmTitle } from "../event/alarm_words";
 import { alarms, type Alarms, crewPath, events, type Told } from "../event_api";
-import { carriedMux, type Codec, type Door, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
+import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { contactLine, copyLine, element, setText } from "./dom";
@@ -9,6 +9,7 @@ import { age, bitrate, countOf, duration } from "./format";
 import { ObjectsSection } from "./objects";
 import { Sparkline } from "./sparkline";
 import { Thumbnail } from "./thumbnail";
+import { publishLines } from "./ways";
 import { WHY_WORDS } from "./why";
 
 const REFRESH_MS = 1000;
@@ -264,34 +265,6 @@ export function dashboard(root: HTMLElement): void {
 /** The line in the corner that says whose page this is. */
 export function brand(): HTMLElement {
   return element("img", { src: `${ROOT}assets/favicon.svg`, alt: "", class: "brand", width: "28", height: "28" });
-}
-
-/** What is typed or copied to publish by other protocols than HTTP: a label and the text. */
-export function publishLines(doors: readonly Door[], host: string): [string, string][] {
-  const usual: Record<string, number> = { rtmp: 1935, rtmps: 443, rtsp: 554, rtsps: 322 };
-  const bySrt = doors.filter(({ protocol }) => protocol === "srt").flatMap(({ port }): [string, string][] => {
-    const server = `srt://${host}:${port}?streamid=publish:NAME:KEY`;
-    return [
-      ['OBS, Service "Custom…": Server (SRT)', `${server}&latency=120000`],
-      ["Any file, with FFmpeg (SRT)", `ffmpeg -re -i FILE -c copy -f mpegts "${server}"`],
-      ["Watch (SRT)", `ffplay "srt://${host}:${port}?streamid=read:NAME"`],
-    ];
-  });
-  const bySeveralLines = doors.filter(({ protocol }) => protocol === "srtla").map(({ port }): [string, string] => [
-    "Phones with several lines (SRTLA): server, and stream id publish:NAME:KEY", `srtla://${host}:${port}`,
-  ]);
-  return [...bySrt, ...bySeveralLines, ...doors.filter(({ protocol }) => protocol in usual).flatMap(({ protocol, port }): [string, string][] => {
-    const server = `${protocol}://${host}${port === usual[protocol] ? "" : `:${port}`}/live`;
-    const name = protocol.toUpperCase();
-    if (protocol.startsWith("rtsp")) {
-      return [[`Any file, with FFmpeg (${name})`, `ffmpeg -re -i FILE -c copy -f rtsp "${server}/NAME?key=KEY"`]];
-    }
-    return [
-      [`OBS, Service "Custom…": Server (${name})`, server],
-      ["OBS: Stream Key", "NAME?key=KEY"],
-      [`Any file, with FFmpeg (${name})`, `ffmpeg -re -i FILE -c copy -f flv "${server}/NAME?key=KEY"`],
-    ];
-  })];
 }
 
 function emptyState(): HTMLElement {

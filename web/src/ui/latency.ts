@@ -14,7 +14,7 @@ const NOTHING = "Nothing is known: pictures of this stream do not say when they 
 const NO_REPORTS = "No viewer tells what it sees. Each is asked on its page, in the bar that opens from the delay; ?report=1 in the page's address agrees to it.";
 
 /** Parts in the order of the way, bottom up: what this server sees itself, and what viewers alone know. */
-const SERVER_PARTS: readonly Part[] = ["capture", "queue", "look_ahead", "encode", "mux", "send", "relay"];
+const SERVER_PARTS: readonly Part[] = ["capture", "queue", "look_ahead", "encode", "mux", "send", "hold", "relay"];
 const VIEWER_PARTS: readonly Part[] = ["network", "decode", "display"];
 
 /** The medians of `parts` in ms for each step of the last ten minutes, the newest last; null where a step says nothing. */

@@ -37,6 +37,10 @@ export const PART_WORDS: Record<Part, PartWords> = {
     label: "Send", subject: "The sending", meaning: "The sender's kernel takes the picture's last byte.",
     smaller: "over TCP a path that is wide enough for the largest picture; --vbv and --intra-refresh make that smaller",
   },
+  hold: {
+    label: "Hold", subject: "SRT's latency", meaning: "The picture came by SRT, and was held back at the server for the latency of that connection, in which lost packets are sent again.",
+    smaller: "a shorter latency of SRT, at the sender or in [srt] of the server: three to four round trips of the line make good nearly all losses",
+  },
   relay: {
     label: "Relay", subject: "The server", meaning: "The server has the last byte, and hands it to its kernel for a viewer, spread over time where that is paced.",
     smaller: "flush = \"frame\" in the server's configuration, pacing = \"off\" where the path takes whole pictures at once, more cores where it is busy",
@@ -107,7 +111,8 @@ export function viewOf(summary: StageSummary, by: PlayedBy): StageView {
   const { parts } = summary;
   const known = PARTS.filter((part) => parts[part] !== null);
   const largest = known.reduce<Part | null>((best, part) => (best === null || parts[part]!.p50 > parts[best]!.p50 ? part : best), null);
-  const rows = PARTS.map((part): StageRow => {
+  // Few streams come by a transport that holds them back.
+  const rows = PARTS.filter((part) => part !== "hold" || parts.hold !== null).map((part): StageRow => {
     const figures = parts[part];
     const text = figures ? meaningOf(part, summary, by) : unknownText(part, summary);
     return {
@@ -131,7 +136,7 @@ function meaningOf(part: Part, summary: StageSummary, by: PlayedBy): string {
 /** Where the time of an unknown part is. */
 function unknownText(part: Part, { parts, total }: StageSummary): string {
   // What the relay takes lies between two parts of the network: nothing else falls into it.
-  const holder = PARTS.slice(PARTS.indexOf(part) + 1).find((one) => parts[one] !== null && one !== "relay");
+  const holder = PARTS.slice(PARTS.indexOf(part) + 1).find((one) => parts[one] !== null && one !== "relay" && one !== "hold");
   const isOfThePage = part === "decode" || part === "display";
   // Where the way to this page is not known, its parts are in no other one's time.
   const isLost = !isOfThePage && total === null && (holder === undefined || holder === "decode" || holder === "display");

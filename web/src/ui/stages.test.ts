@@ -7,7 +7,7 @@ import { medianLines, reportsText } from "./latency";
 import { fine, viewOf } from "./stage_words";
 import { withoutReport } from "./watch";
 
-const ALL: Record<Part, number> = { capture: 0.5, queue: 0.5, look_ahead: NaN, encode: 11, mux: 0.3, send: 0.7, relay: 0.5, network: 2, decode: 3, display: 6 };
+const ALL: Record<Part, number> = { capture: 0.5, queue: 0.5, look_ahead: NaN, encode: 11, mux: 0.3, send: 0.7, hold: NaN, relay: 0.5, network: 2, decode: 3, display: 6 };
 
 function summaryOf(known: Partial<Record<Part, number>>, more: Partial<StageSummary> = {}): StageSummary {
   const figures = (ms: number | undefined): PartFigures | null => (ms === undefined ? null : { p50: ms, p99: ms * 2, count: 500 });
@@ -39,6 +39,8 @@ describe("where the milliseconds went, in words", () => {
     expect(textOf(view, "decode")).toBe("Not told apart here: part of “Display”.");
     const plain = viewOf(summaryOf({ network: 15, decode: 3, display: 6 }), WEBCODECS);
     expect(textOf(plain, "capture")).toBe("Not told apart here: part of “Network”.");
+    // Most streams are held back by no transport.
+    expect(plain.rows.map(({ part }) => part)).toEqual(PARTS.filter((part) => part !== "hold"));
     expect(plain.advice).toContain("an encoder that says its stages would tell");
     // By a browser's own HLS nothing is known but the whole.
     const whole = viewOf(summaryOf({ display: 900 }), { ...WEBCODECS, engine: "native-hls" });

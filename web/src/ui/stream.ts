@@ -12,6 +12,7 @@ import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
 import { LatencyPanel } from "./latency";
 import { ObjectsPanel } from "./objects";
 import { ViewersTable } from "./viewers";
+import { WaysPanel } from "./ways";
 import { BehindBars, WHY_WORDS } from "./why";
 
 const REFRESH_MS = 2000;
@@ -227,7 +228,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     element("section", { class: "panel", "aria-label": "Behind live" },
       element("header", {}, element("h2", {}, "Behind live, now"), element("p", { class: "hint" }, "Viewers, by the age of the oldest byte that has not left for them")),
       element("div", { class: "behind" }, bars.element, meanings)),
-    latency.element, objects.element, viewers.element, flight.element);
+    latency.element, objects.element, viewers.element, flight.element, new WaysPanel(name).element);
   root.append(
     element("div", { class: "page" },
       element("header", { class: "top" },

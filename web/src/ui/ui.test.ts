@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
 import { renditionText } from "./controls";
-import { arranged, codecsText, noteTexts, publishLines } from "./dashboard";
+import { arranged, codecsText, noteTexts } from "./dashboard";
 import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
 import { refusal } from "../player/policy";
 import { sparkPath } from "./sparkline";
@@ -28,29 +28,6 @@ describe("the pages' words", () => {
   it("write all of an axis in one unit", () => {
     expect([0.5, 1].map((share) => delayOnAxis(share * 16_000, 16_000))).toEqual(["8 s", "16 s"]);
     expect([0.5, 1].map((share) => delayOnAxis(share * 8000, 8000))).toEqual(["4000 ms", "8000 ms"]);
-  });
-
-  it("tell how to publish by the protocols that the server takes", () => {
-    expect(publishLines([{ protocol: "webrtc", port: 8554 }], "h")).toEqual([]);
-    expect(publishLines([{ protocol: "srtla", port: 5000 }, { protocol: "srt", port: 8890 }], "h").map(([, text]) => text)).toEqual([
-      "srt://h:8890?streamid=publish:NAME:KEY&latency=120000",
-      'ffmpeg -re -i FILE -c copy -f mpegts "srt://h:8890?streamid=publish:NAME:KEY"',
-      'ffplay "srt://h:8890?streamid=read:NAME"',
-      "srtla://h:5000",
-    ]);
-    const lines = publishLines([{ protocol: "rtmp", port: 1935 }, { protocol: "rtmps", port: 1936 }], "h.example");
-    expect(lines.map(([, text]) => text)).toEqual([
-      "rtmp://h.example/live",
-      "NAME?key=KEY",
-      'ffmpeg -re -i FILE -c copy -f flv "rtmp://h.example/live/NAME?key=KEY"',
-      "rtmps://h.example:1936/live",
-      "NAME?key=KEY",
-      'ffmpeg -re -i FILE -c copy -f flv "rtmps://h.example:1936/live/NAME?key=KEY"',
-    ]);
-    expect(publishLines([{ protocol: "rtmps", port: 443 }], "h")[0]![1]).toBe("rtmps://h/live");
-    expect(publishLines([{ protocol: "rtsp", port: 8554 }], "h")).toEqual([
-      ["Any file, with FFmpeg (RTSP)", 'ffmpeg -re -i FILE -c copy -f rtsp "rtsp://h:8554/live/NAME?key=KEY"'],
-    ]);
   });
 
   it("tell what an encoder leaves out", () => {

@@ -177,7 +177,7 @@ impl LineUse for Give {
     }
 
     fn work(&mut self, connection: &mut Connection, now: Time) -> Option<String> {
-        connection.deliver(now, |_| {});
+        connection.deliver(now, |_, _| {});
         let mut queue = self.0.lock();
         while connection.has_room()
             && let Some(payload) = queue.payloads.pop_front()

@@ -24,6 +24,8 @@ pub(super) struct FileEnd<'a> {
     pub(super) burst: Burst,
     /// The time of the push.
     pub(super) now: Time,
+    /// When what is pushed came, where it was held back since.
+    pub(super) held_since: Option<Time>,
     /// Appends to the file; [`FileEnd::head`] is moved by the caller.
     pub(super) append: &'a mut dyn FnMut(&[u8]),
 }

@@ -83,6 +83,8 @@ pub struct Stream {
     prebuffer: Prebuffer,
     head: u64,
     counters: Counters,
+    #[serde(skip)]
+    held_since: Option<Time>,
 }
 
 /// What a publisher's bytes go through.
@@ -108,6 +110,7 @@ impl Stream {
             prebuffer: settings.prebuffer,
             head: 0,
             counters: Counters::default(),
+            held_since: None,
         }
     }
 
@@ -168,6 +171,11 @@ impl Stream {
         true
     }
 
+    /// What is pushed from now on came at this time, and was held back by the transport that brought it; `None`: it was not.
+    pub fn set_held_since(&mut self, came: Option<Time>) {
+        self.held_since = came;
+    }
+
     /// Takes a publisher's bytes, in any chop, and calls `append` with those that belong in the file, in
     /// order; nearly always one borrowed run, and of MPEG-TS whole packets. Returns whether so much waits that the caller has
     /// to show it to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy.
@@ -181,7 +189,8 @@ impl Stream {
         self.counters.bytes_in += bytes.len() as u64;
         let head_before = self.head;
         let (burst, past) = (Burst::default(), &mut self.past);
-        let mut file = FileEnd { head: &mut self.head, past, burst, now, append };
+        let mut file =
+            FileEnd { head: &mut self.head, past, burst, now, held_since: self.held_since, append };
         let pushed = match &mut self.intake {
             Intake::Packets(packets) => packets.push(bytes, &mut file, &mut self.counters),
             Intake::Records(records) => records.push(bytes, &mut file),
@@ -203,7 +212,8 @@ impl Stream {
     pub fn begin_block(&mut self, block: Block, size: u32, now: Time) -> Result<(), StreamError> {
         let Intake::Records(records) = &mut self.intake else { return Ok(()) };
         let (burst, past, mux) = (Burst::default(), &mut self.past, self.mux);
-        let mut file = FileEnd { head: &mut self.head, past, burst, now, append: &mut |_| {} };
+        let mut file =
+            FileEnd { head: &mut self.head, past, burst, now, held_since: None, append: &mut |_| {} };
         let begun = records.begin_block(block, size, &mut file);
         begun.map_err(|error| StreamError::Carried { mux, error })
     }

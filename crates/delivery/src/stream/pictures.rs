@@ -62,6 +62,8 @@ enum Sent {
 struct Passing {
     first_byte: Time,
     received: Time,
+    /// When the transport gave its last packet out, where that holds back what comes.
+    released: Option<Time>,
     /// The offset behind its last packet so far.
     end: u64,
     flushed: Option<Moment>,
@@ -77,11 +79,12 @@ impl Passing {
             Sent::Waits | Sent::ToNobody => None,
             Sent::At(at) => Some(at),
         };
-        let Passing { first_byte, received, .. } = *self;
+        let Passing { first_byte, received, released, .. } = *self;
         Some(PassedPicture {
             captured,
             first_byte,
             received,
+            released,
             flushed: flushed.at,
             sent,
             ahead_ns: flushed.ahead_ns(),
@@ -165,7 +168,8 @@ pub(super) struct PictureLog {
 }
 
 impl PictureLog {
-    /// Takes a packet of the video of `program`, which ends in front of the offset `end`.
+    /// Takes a packet of the video of `program`, which ends in front of the offset `end`. It came at `held_since`,
+    /// where it was held back.
     pub(super) fn push(
         &mut self,
         scan: &Scan,
@@ -173,17 +177,27 @@ impl PictureLog {
         program: Option<&Program>,
         end: u64,
         now: Time,
+        held_since: Option<Time>,
     ) {
+        let came = held_since.unwrap_or(now);
         if scan.video_unit_start {
             self.close(now);
             let streams = program.map_or(&[][..], |program| &program.streams);
             let codec = streams.iter().find(|stream| stream.pid == scan.pid).and_then(|stream| stream.codec);
             self.probe.begin(codec.filter(|codec| matches!(codec, Codec::H264 | Codec::Av1)));
-            let passing = Passing { first_byte: now, received: now, end, flushed: None, sent: Sent::Waits };
+            let passing = Passing {
+                first_byte: came,
+                received: came,
+                released: None,
+                end,
+                flushed: None,
+                sent: Sent::Waits,
+            };
             self.open = Some((passing, None));
         }
         let Some((passing, said)) = &mut self.open else { return };
-        (passing.received, passing.end) = (now, end);
+        (passing.received, passing.end) = (came.max(passing.first_byte), end);
+        passing.released = held_since.map(|_| now);
         (passing.flushed, passing.sent) = (None, Sent::Waits);
         if self.probe.codec.is_none() {
             return;
@@ -286,7 +300,7 @@ impl PictureLog {
 mod tests {
     use super::super::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings, Stream};
     use super::*;
-    use crate::telemetry::stages::Part;
+    use crate::telemetry::stages::{Part, RELAY_STAGES};
     use glassline_media::access_unit::AccessUnit;
     use glassline_media::bitstream::h264::sei::{USER_DATA_UNREGISTERED, write_message};
     use glassline_media::bitstream::h264::write_capture;
@@ -392,6 +406,22 @@ mod tests {
             }
         }
         stream
+    }
+
+    #[test]
+    fn what_a_transport_holds_back_is_a_stage() {
+        let mut stream = stream();
+        for (number, unit) in (0..).zip(&pictures(3, |_| true)) {
+            let (at, half) = (captured(number) + 10_000, unit.len() / 2);
+            for (part, came) in [(&unit[..half], at), (&unit[half..], at + 4_000)] {
+                stream.set_held_since(Some(micros(came)));
+                push(&mut stream, part, came + 120_000);
+                flush(&mut stream, came + 120_020);
+            }
+        }
+        let picture = told(&mut stream, captured(20))[1];
+        let stages = RELAY_STAGES.map(|stage| picture.after_capture_us(stage));
+        assert_eq!(stages, [Some(10_000), Some(14_000), Some(134_000), Some(134_020), None]);
     }
 
     #[test]

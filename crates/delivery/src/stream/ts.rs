@@ -205,7 +205,8 @@ impl Packets {
             }
             if scan.video {
                 let end = file.head.saturating_add(PACKET_BYTES as u64);
-                self.pictures.push(&scan, packet, session.scanner.program(), end, file.now);
+                let program = session.scanner.program();
+                self.pictures.push(&scan, packet, program, end, file.now, file.held_since);
             }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);

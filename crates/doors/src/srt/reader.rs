@@ -39,7 +39,7 @@ impl LineUse for Take {
 
     fn work(&mut self, connection: &mut Connection, now: Time) -> Option<String> {
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_come = connection.deliver(now, |payload| {
+        let has_come = connection.deliver(now, |payload, _| {
             if waiting.bytes.len() + payload.len() <= WAITING_MAX {
                 waiting.bytes.extend(payload);
             } else {

@@ -131,9 +131,12 @@ impl Session {
         match self {
             Session::Publisher(publisher, came) => {
                 buffer.clear();
-                if connection.deliver(now, |payload| buffer.extend_from_slice(payload))
-                    && let Err(over) = publisher.push(buffer)
-                {
+                let mut held_since = None;
+                let has_come = connection.deliver(now, |payload, came| {
+                    held_since = Some(came);
+                    buffer.extend_from_slice(payload);
+                });
+                if has_come && let Err(over) = publisher.push_held(buffer, held_since) {
                     let (stream, peer) = (publisher.name(), publisher.peer());
                     tracing::warn!(%stream, %peer, "publisher refused: {over}");
                     return Some("refused");
@@ -148,7 +151,7 @@ impl Session {
             }
             Session::Viewer(viewer, payloads) => {
                 // What a viewer sends is nothing to us.
-                connection.deliver(now, |_| {});
+                connection.deliver(now, |_, _| {});
                 let pace = viewer.live().pace_bps();
                 connection.set_pace((pace > 0).then(|| Bitrate::from_bits_per_second(pace)));
                 let read = |buffer: &mut [u8]| viewer.read(buffer);

@@ -355,7 +355,9 @@ impl LineUse for Source {
     fn work(&mut self, connection: &mut Connection, now: Time) -> Option<String> {
         self.gathered.clear();
         let (gathered, counts) = (&mut self.gathered, &self.counts);
-        let has_come = connection.deliver(now, |payload| {
+        let mut held_since = None;
+        let has_come = connection.deliver(now, |payload, came| {
+            held_since = Some(came);
             gathered.extend_from_slice(payload);
             counts.datagrams.fetch_add(1, Ordering::Relaxed);
         });
@@ -372,7 +374,8 @@ impl LineUse for Source {
                 Err(error) => return Some(error.to_string()),
             }
         }
-        let pushed = self.publisher.as_mut().map_or(Ok(()), |publisher| publisher.push(gathered));
+        let pushed =
+            self.publisher.as_mut().map_or(Ok(()), |publisher| publisher.push_held(gathered, held_since));
         pushed.err().map(|error| {
             self.publisher = None;
             error.to_string()
@@ -419,7 +422,7 @@ impl LineUse for Output {
 
     fn work(&mut self, connection: &mut Connection, now: Time) -> Option<String> {
         // What a peer sends back is nothing to us.
-        connection.deliver(now, |_| {});
+        connection.deliver(now, |_, _| {});
         if self.subscription.is_none() && self.look_again <= now {
             self.look_again = now + LOOK_AGAIN;
             let found = self.streams.subscribe(&self.name, Entering::Newest, self.waker.clone());

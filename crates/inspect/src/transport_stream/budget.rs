@@ -338,6 +338,7 @@ mod tests {
         let stages = |number| RelayStages {
             captured_us: (UTC_AT_ZERO / 1000) + number * INTERVAL,
             relay_received: Some(9_000),
+            relay_released: None,
             relay_flushed: Some(9_050),
             relay_sent: Some(9_350),
         };
@@ -390,6 +391,7 @@ mod tests {
     fn a_servers_stage_that_cannot_be_is_unknown_and_one_that_is_told_late_took_no_time() {
         let with = |received, flushed| RelayStages {
             relay_received: received,
+            relay_released: None,
             relay_flushed: flushed,
             relay_sent: None,
             ..passed(100..101)[0]
@@ -473,13 +475,14 @@ mod tests {
                 budget.unit(Codec::H264, &unit, Time::from_nanos(received));
             }
             let passed = relay.into_iter().map(|(captured_us, [relay_received, relay_flushed, relay_sent])| {
-                RelayStages { captured_us, relay_received, relay_flushed, relay_sent }
+                RelayStages { captured_us, relay_received, relay_released: None, relay_flushed, relay_sent }
             });
             let own = budget.kept.iter().map(|kept| RelayStages {
                 captured_us: kept.captured_us,
                 ..passed.clone().next().unwrap_or(RelayStages {
                     captured_us: 0,
                     relay_received: Some(0),
+                    relay_released: None,
                     relay_flushed: None,
                     relay_sent: None,
                 })

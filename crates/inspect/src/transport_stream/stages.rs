@@ -45,6 +45,8 @@ pub struct RelayStages {
     pub captured_us: u64,
     /// It had the last byte.
     pub relay_received: Option<i64>,
+    /// The transport that brought it had held it back for its latency.
+    pub relay_released: Option<i64>,
     /// Its viewers could have it.
     pub relay_flushed: Option<i64>,
     /// The first of them had been sent it.
@@ -57,6 +59,7 @@ impl RelayStages {
         let captured = i128::from(self.captured_us);
         let stages = [
             (Stage::RelayReceived, self.relay_received),
+            (Stage::RelayReleased, self.relay_released),
             (Stage::RelayFlushed, self.relay_flushed),
             (Stage::RelaySent, self.relay_sent),
         ];

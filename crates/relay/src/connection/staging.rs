@@ -38,6 +38,8 @@ struct Picture {
     captured_us: u64,
     relay_first_byte: Option<i64>,
     relay_received: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relay_released: Option<i64>,
     relay_flushed: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relay_sent: Option<i64>,
@@ -50,6 +52,7 @@ impl Picture {
             captured_us: picture.captured.as_micros(),
             relay_first_byte: after(Stage::RelayFirstByte),
             relay_received: after(Stage::RelayReceived),
+            relay_released: after(Stage::RelayReleased),
             relay_flushed: after(Stage::RelayFlushed),
             relay_sent: after(Stage::RelaySent),
         }

@@ -373,8 +373,21 @@ impl Live {
     /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What the caller has to
     /// do is returned beside an error too: the stream may have ended by it.
     pub fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
+        self.push_held(session, bytes, None, now)
+    }
+
+    /// [`Live::push_all`] of what came at `held_since` and was held back until now, where that is told.
+    pub fn push_held(
+        &self,
+        session: u64,
+        bytes: &[u8],
+        held_since: Option<Time>,
+        now: Time,
+    ) -> (Result<(), PushError>, Flushed) {
         let mut core = self.lock();
+        core.stream.set_held_since(held_since);
         let pushed = self.append(&mut core, session, bytes, now);
+        core.stream.set_held_since(None);
         let is_time = core.stream.pause(now);
         let paused = self.flush_if(&mut core, is_time);
         let news = paused.news || !matches!(pushed, Ok(false));

@@ -530,8 +530,8 @@ impl Connection {
         self.control(Kind::User(3), 0, &message, now);
     }
 
-    /// Gives the payloads that are due to `take`, in order, without those that did not come in time. Returns whether there were any.
-    pub fn deliver(&mut self, now: Time, take: impl FnMut(&[u8])) -> bool {
+    /// Gives the payloads that are due to `take`, in order, each with when it came, without those that did not come in time. Returns whether there were any.
+    pub fn deliver(&mut self, now: Time, take: impl FnMut(&[u8], Time)) -> bool {
         let dropped = self.receiver.counts.dropped;
         let has_delivered = self.receiver.deliver(now, take);
         if self.receiver.counts.dropped > dropped && self.acks.due == Time::NEVER {

@@ -102,7 +102,7 @@ impl World {
         }
         for (_, _, connection) in self.listener.connections() {
             connection.handle_timeout(now);
-            connection.deliver(now, |payload| self.delivered.push((now, payload.to_vec())));
+            connection.deliver(now, |payload, _| self.delivered.push((now, payload.to_vec())));
             while let Some(transmit) = connection.poll_transmit(now, &mut out) {
                 out.chunks(transmit.segment_bytes).for_each(|datagram| self.line.send(now, false, datagram));
             }

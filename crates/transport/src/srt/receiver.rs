@@ -54,6 +54,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 struct Arrived {
     payload: Vec<u8>,
+    came: Time,
     due: Time,
 }
 
@@ -205,7 +206,7 @@ impl Receiver {
             return false;
         }
         self.bytes += payload.len();
-        let arrived = Some(Arrived { payload, due });
+        let arrived = Some(Arrived { payload, came: now, due });
         if at < self.slots.len() {
             self.fill(data, now);
             self.slots[at] = arrived;
@@ -268,8 +269,8 @@ impl Receiver {
         self.next_arrived().map(|(_, due)| due)
     }
 
-    /// Gives the payloads that are due to `take`, in order. What is missing before them is dropped. Returns whether there were any.
-    pub(super) fn deliver(&mut self, now: Time, mut take: impl FnMut(&[u8])) -> bool {
+    /// Gives the payloads that are due to `take`, in order, each with when it came. What is missing before them is dropped. Returns whether there were any.
+    pub(super) fn deliver(&mut self, now: Time, mut take: impl FnMut(&[u8], Time)) -> bool {
         let mut has_delivered = false;
         while let Some((at, due)) = self.next_arrived() {
             if due > now {
@@ -278,10 +279,10 @@ impl Receiver {
             if at > 0 {
                 self.drop_first(at);
             }
-            let Some(Some(Arrived { mut payload, .. })) = self.slots.pop_front() else { break };
+            let Some(Some(Arrived { mut payload, came, .. })) = self.slots.pop_front() else { break };
             self.first = self.first.plus(1);
             self.bytes -= payload.len();
-            take(&payload);
+            take(&payload, came);
             has_delivered = true;
             if self.spare.len() < 256 {
                 payload.clear();

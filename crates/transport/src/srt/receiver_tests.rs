@@ -34,7 +34,7 @@ fn push(receiver: &mut Receiver, number: u32, millis: u64) -> bool {
 
 fn delivered(receiver: &mut Receiver, millis: u64) -> Vec<u8> {
     let mut numbers = Vec::new();
-    receiver.deliver(at(millis), |payload| numbers.push(payload[0]));
+    receiver.deliver(at(millis), |payload, _| numbers.push(payload[0]));
     numbers
 }
 
@@ -107,7 +107,7 @@ fn a_clock_that_runs_fast_is_followed_slowly() {
         receiver.handle(&data, at(sent), |_| true);
         let due = receiver.slots.back().and_then(Option::as_ref).map(|arrived| arrived.due).unwrap();
         last = due.since(at(sent)).as_micros();
-        receiver.deliver(at(sent + 200), |_| {});
+        receiver.deliver(at(sent + 200), |_, _| {});
     }
     assert!((98_000..102_500).contains(&last), "it holds back for {last} µs");
 }
@@ -136,7 +136,7 @@ proptest! {
                 true
             });
             let _ = receiver.report(now, RTT, RTT);
-            receiver.deliver(now, |payload| {
+            receiver.deliver(now, |payload, _| {
                 numbers.push(payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes)).into());
             });
             prop_assert!(receiver.slots.len() <= WINDOW && receiver.missing.len() <= WINDOW);
@@ -203,7 +203,7 @@ fn time_stamps_go_on_over_their_end() {
             true
         });
     }
-    for number in 0..4 {
+    for number in 0..4u32 {
         assert_eq!(receiver.next_due(), Some(at(100 + u64::from(number))));
         assert_eq!(delivered(&mut receiver, 100 + u64::from(number)), [number as u8]);
     }

@@ -32,11 +32,13 @@ pub enum Part {
     Total,
     /// From the queue to the end of the encoder's look-ahead, where it has one; `Encode` begins there.
     LookAhead,
+    /// From the last byte with the relay until the transport that brought it gives it out: the latency of SRT. `Relay` begins there.
+    Hold,
 }
 
 impl Part {
     /// All, by their places.
-    pub const ALL: [Part; 11] = [
+    pub const ALL: [Part; 12] = [
         Part::Capture,
         Part::Queue,
         Part::Encode,
@@ -48,6 +50,7 @@ impl Part {
         Part::Display,
         Part::Total,
         Part::LookAhead,
+        Part::Hold,
     ];
 
     /// The name that metrics and JSON use.
@@ -59,6 +62,7 @@ impl Part {
             Part::Encode => "encode",
             Part::Mux => "mux",
             Part::Send => "send",
+            Part::Hold => "hold",
             Part::Relay => "relay",
             Part::Network => "network",
             Part::Decode => "decode",

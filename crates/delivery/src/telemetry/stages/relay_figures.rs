@@ -11,7 +11,15 @@ use std::time::Duration;
 const SAMPLES_MAX: usize = 4096;
 
 /// This server's stages.
-pub const RELAY_STAGES: [Stage; 4] =
+pub const RELAY_STAGES: [Stage; 5] = [
+    Stage::RelayFirstByte,
+    Stage::RelayReceived,
+    Stage::RelayReleased,
+    Stage::RelayFlushed,
+    Stage::RelaySent,
+];
+/// Of these, those of which an earlier version hands counts over, by place.
+const COUNTED_FIRST: [Stage; 4] =
     [Stage::RelayFirstByte, Stage::RelayReceived, Stage::RelayFlushed, Stage::RelaySent];
 
 /// A picture that says when it was captured, and has passed this server.
@@ -23,6 +31,8 @@ pub struct PassedPicture {
     pub first_byte: Time,
     /// When its last packet came.
     pub received: Time,
+    /// When the transport gave its last packet out, where that holds back what comes.
+    pub released: Option<Time>,
     /// When viewers could have all of it.
     pub flushed: Time,
     /// When all of it had been handed to the kernel for the first viewer; `None` where no viewer was given it.
@@ -37,6 +47,7 @@ impl PassedPicture {
         match stage {
             Stage::RelayFirstByte => Some(self.first_byte),
             Stage::RelayReceived => Some(self.received),
+            Stage::RelayReleased => self.released,
             Stage::RelayFlushed => Some(self.flushed),
             Stage::RelaySent => self.sent,
             _ => None,
@@ -88,7 +99,9 @@ fn percentiles(samples: &mut [u32]) -> Percentiles {
 /// What one server knows of the pictures that pass: counts since the stream began, and percentiles.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RelayFigures {
-    counts: [StageCount; RELAY_STAGES.len()],
+    counts: [StageCount; COUNTED_FIRST.len()],
+    #[serde(default)]
+    released: StageCount,
     steps: Steps<Samples>,
 }
 
@@ -107,20 +120,26 @@ impl RelayFigures {
             self.counts[0].push(way);
         }
         let mut before = picture.first_byte;
-        for (stage, count) in RELAY_STAGES.into_iter().zip(&mut self.counts).skip(1) {
+        for stage in RELAY_STAGES.into_iter().skip(1) {
             if let Some(at) = picture.at(stage) {
-                count.push(at.since(before));
+                let place = COUNTED_FIRST.iter().position(|counted| *counted == stage);
+                place.map_or(&mut self.released, |place| &mut self.counts[place]).push(at.since(before));
                 before = at;
             }
         }
-        let relay = picture.sent.unwrap_or(picture.flushed).since(picture.received);
-        self.steps.running(now).push(Part::Relay, relay);
+        let running = self.steps.running(now);
+        if let Some(released) = picture.released {
+            running.push(Part::Hold, released.since(picture.received));
+        }
+        let had = picture.released.unwrap_or(picture.received);
+        running.push(Part::Relay, picture.sent.unwrap_or(picture.flushed).since(had));
     }
 
     /// How long pictures took to each stage of this server from the one before it; to the first one, from capture.
     pub fn stages(&self) -> impl Iterator<Item = (Stage, &StageCount)> {
         let passed = |(_, count): &(Stage, &StageCount)| count.buckets.iter().any(|count| *count > 0);
-        RELAY_STAGES.into_iter().zip(&self.counts).filter(passed)
+        let [first_byte, received, flushed, sent] = &self.counts;
+        RELAY_STAGES.into_iter().zip([first_byte, received, &self.released, flushed, sent]).filter(passed)
     }
 
     /// The last ten minutes.
@@ -144,6 +163,7 @@ mod tests {
             captured: Utc::from_nanos(1_700_000_001_000_000_999 + number * 20_000_000),
             first_byte: at(10_000),
             received: at(12_000),
+            released: None,
             flushed: at(12_050),
             sent: (number > 0).then(|| at(12_450)),
             ahead_ns: 1_700_000_000_000_000_000,
@@ -167,6 +187,19 @@ mod tests {
         assert_eq!(steps.len(), 1);
         assert_eq!(steps[0].begins, Time::ZERO);
         assert_eq!(steps[0].parts, [(Part::Relay, Percentiles { p50_us: 450, p99_us: 450 })]);
+        let mut held = RelayFigures::default();
+        held.count_picture(
+            &PassedPicture { released: Some(micros(1_152_020)), ..passed(7) },
+            micros(1_160_000),
+        );
+        let hold = Percentiles { p50_us: 20, p99_us: 20 };
+        let relay = Percentiles { p50_us: 430, p99_us: 430 };
+        assert_eq!(held.steps(micros(1_200_000))[0].parts, [(Part::Relay, relay), (Part::Hold, hold)]);
+        let sums: Vec<_> = held.stages().map(|(stage, count)| (stage, count.sum.as_micros())).collect();
+        assert_eq!(
+            sums[1..4],
+            [(Stage::RelayReceived, 2000), (Stage::RelayReleased, 20), (Stage::RelayFlushed, 30)]
+        );
         assert_eq!(passed(3).after_capture_us(Stage::RelayFirstByte), Some(10_000));
         let early = PassedPicture { ahead_ns: passed(0).ahead_ns - 20_000_000, ..passed(0) };
         assert_eq!(early.after_capture_us(Stage::RelayFirstByte), Some(-10_000), "told, and not counted");
