@@ -14,6 +14,7 @@
 )]
 
 use super::Error;
+use super::metadata::DataKind;
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use crate::access_unit::Codec;
 use crate::bitstream::aac_config::HeAac;
@@ -110,11 +111,16 @@ impl Program {
     }
 }
 
+const KLV: &str = "KLV metadata";
+const CUES: &str = "SCTE 35 cues";
 const TELETEXT: &str = "teletext";
 const DVB_SUBTITLES: &str = "DVB subtitles";
 
 /// AAC in LATM with LOAS (13818-1 table 2-34).
 pub(super) const STREAM_TYPE_LATM: u8 = 0x11;
+
+/// Metadata in PES packets (13818-1 table 2-34).
+const STREAM_TYPE_METADATA: u8 = 0x15;
 
 /// The descriptor of MPEG-4 audio: profile and level (13818-1 §2.6.38).
 pub(super) const MPEG4_AUDIO_DESCRIPTOR: u8 = 0x1c;
@@ -171,9 +177,10 @@ impl ElementaryStream {
         let told = descriptors_of(&self.descriptors).find_map(|(tag, body)| match (tag, body) {
             (0x05, [b'A', b'V', b'1', b'G', ..]) => Some("AV1 in GStreamer's own mapping"),
             (0x05, [b'D', b'T', b'S', b'1' | b'2' | b'3', ..]) | (0x7b, _) => Some("DTS"),
-            (0x05, [b'K', b'L', b'V', b'A', ..]) => Some("KLV metadata"),
+            (0x05, [b'K', b'L', b'V', b'A', ..]) => Some(KLV),
+            (0x26, body) if body.windows(4).any(|four| four == b"KLVA") => Some(KLV),
             (0x05, [b'V', b'A', b'N', b'C', ..]) => Some("ancillary data (ST 2038)"),
-            (0x05, [b'C', b'U', b'E', b'I', ..]) => Some("SCTE 35 cues"),
+            (0x05, [b'C', b'U', b'E', b'I', ..]) => Some(CUES),
             (0x05 | 0x26, body) if body.windows(4).any(|four| four == b"ID3 ") => Some("ID3 metadata"),
             (0x46 | 0x56, _) => Some(TELETEXT),
             (0x59, _) => Some(DVB_SUBTITLES),
@@ -191,7 +198,7 @@ impl ElementaryStream {
             0x82 | 0x85 => Some("DTS"),
             0x83 => Some("TrueHD"),
             0x86 if self.is_audio() => Some("DTS-HD"),
-            0x86 => Some("SCTE 35 cues"),
+            0x86 => Some(CUES),
             0xea => Some("VC-1"),
             _ => None,
         })
@@ -200,6 +207,16 @@ impl ElementaryStream {
     /// Whether these are subtitles of a stream of their own.
     pub fn is_subtitles(&self) -> bool {
         matches!(self.format_name(), Some(TELETEXT | DVB_SUBTITLES))
+    }
+
+    /// What of data it is, if that is looked into: KLV in PES packets, cues of SCTE 35 in sections.
+    pub fn data_kind(&self) -> Option<DataKind> {
+        match (self.stream_type, self.format_name()?) {
+            (STREAM_TYPE_METADATA, KLV) => Some(DataKind::Klv { synchronous: true }),
+            (0x06, KLV) => Some(DataKind::Klv { synchronous: false }),
+            (0x05 | 0x86, CUES) => Some(DataKind::Splice),
+            _ => None,
+        }
     }
 
     /// Whether this is video, of a known codec or another.
@@ -261,14 +278,23 @@ fn parse_section<'a>(
     if end < 12 || bytes.len() < end {
         return Err(truncated(end.max(12)));
     }
-    let Some((covered, crc)) = bytes[..end].split_last_chunk() else { return Err(truncated(12)) };
-    let found = u32::from_be_bytes(*crc);
-    let expected = CRC.checksum(covered);
-    if found != expected {
-        return Err(Error::Crc { found, expected });
-    }
+    let covered = check_crc(&bytes[..end], what)?;
     let id = u16::from_be_bytes([bytes[3], bytes[4]]);
     Ok((id, bytes[5] >> 1 & 0x1f, bytes[5] & 1 != 0, &covered[8..]))
+}
+
+/// The checksum at the end of a whole section holds; gives what it covers.
+pub(super) fn check_crc<'a>(section: &'a [u8], what: &'static str) -> Result<&'a [u8], Error> {
+    let truncated = Error::Truncated { what, found: section.len(), expected: 7 };
+    let (covered, stated) = section.split_last_chunk().ok_or(truncated)?;
+    let (found, expected) = (u32::from_be_bytes(*stated), CRC.checksum(covered));
+    if found == expected { Ok(covered) } else { Err(Error::Crc { found, expected }) }
+}
+
+/// The checksum of a section's bytes.
+#[cfg(test)]
+pub(super) fn crc(bytes: &[u8]) -> u32 {
+    CRC.checksum(bytes)
 }
 
 /// Frames `body` as section 0 of 0 and appends it.
@@ -376,18 +402,36 @@ pub fn write_packets(pid: u16, section: &[u8], continuity: &mut u8, out: &mut Ve
 }
 
 /// Puts the sections of one PID together from the payloads of its packets. Holds at most one section.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SectionReader {
     /// The begun section; empty between sections.
     section: Vec<u8>,
     /// A section is being collected; otherwise bytes are dropped until the next one begins.
     active: bool,
+    /// Sections of more bytes are dropped.
+    #[serde(default = "table_max_bytes")]
+    max_bytes: usize,
+}
+
+fn table_max_bytes() -> usize {
+    SECTION_MAX_BYTES
+}
+
+impl Default for SectionReader {
+    fn default() -> SectionReader {
+        SectionReader::new()
+    }
 }
 
 impl SectionReader {
-    /// A reader that waits for the beginning of a section.
+    /// A reader that waits for the beginning of a section of PAT or PMT.
     pub fn new() -> SectionReader {
-        SectionReader::default()
+        SectionReader::of_at_most(SECTION_MAX_BYTES)
+    }
+
+    /// The same for sections of up to `max_bytes`; 4,096 are the most that a section's length can tell.
+    pub fn of_at_most(max_bytes: usize) -> SectionReader {
+        SectionReader { section: Vec::new(), active: false, max_bytes }
     }
 
     /// Drops a begun section, as after loss.
@@ -397,8 +441,7 @@ impl SectionReader {
     }
 
     /// Takes the payload of the PID's next packet and calls `whole` with each section that it completes; the
-    /// second argument says whether the section also began in this packet. Sections longer than 1,024 bytes are
-    /// dropped.
+    /// second argument says whether the section also began in this packet. Sections that are too long are dropped.
     pub fn push(&mut self, payload: &[u8], unit_start: bool, whole: &mut dyn FnMut(&[u8], bool)) {
         if !unit_start {
             self.collect(payload, false, whole);
@@ -431,7 +474,7 @@ impl SectionReader {
                 [_, high, low, ..] => 3 + usize::from(u16::from_be_bytes([high & 0x0f, low])),
                 _ => 3,
             };
-            if wanted > SECTION_MAX_BYTES {
+            if wanted > self.max_bytes {
                 self.reset();
                 return &[];
             }
