@@ -3,14 +3,16 @@
 use crate::{GLASSLINE, have};
 use glassline_media::bitstream::klv::{self, uas};
 use glassline_media::container::ts::{DataKind, DataWriter};
-use glassline_test_support::beside::with_data;
-use glassline_test_support::http::{connect, publish, read_head};
+use glassline_test_support::beside::{PLACEMENT_START, with_data};
+use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::program::{Scratch, Server, run};
 use glassline_test_support::synthetic::constant_rate;
-use glassline_test_support::wait::PATIENCE;
+use glassline_test_support::wait::{PATIENCE, until};
 use std::io::{Read, Write};
+use std::process::Command;
 
 const KLV: u16 = 0x1f0;
+const CUES: u16 = 0x1f1;
 
 fn set(number: usize) -> Vec<u8> {
     uas::Set { time_micros: Some(number as u64), ..uas::Set::default() }.write()
@@ -71,5 +73,39 @@ fn ffmpeg_reads_the_klv_that_went_through_and_what_it_muxes_is_read() {
         assert_eq!(data.len(), 1, "{report}");
         assert!(data[0]["units"].as_u64().unwrap() >= 9, "{report}");
         assert_eq!(data[0]["data"]["drone"]["checksums_wrong"], 0, "{report}");
+    }
+}
+
+#[test]
+fn manifests_with_streams_of_events_keep_the_schema() {
+    if !have("manifests_with_streams_of_events_keep_the_schema", &["xmllint"]) {
+        return;
+    }
+    let scratch = Scratch::new("events-schema");
+    let config = "[package]\non_demand = false\nsegment = '1s'\npart = '200ms'\n";
+    let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
+    let mut klv = DataWriter::new(KLV, DataKind::Klv { synchronous: true });
+    let mut cues = DataWriter::new(CUES, DataKind::Splice);
+    let streams = [klv.announced(), cues.announced()];
+    let film = with_data(constant_rate().as_flattened(), &streams, None, &mut |number, pts, out| {
+        klv.write(&set(number), Some(pts), out);
+        if number == 30 {
+            cues.write(PLACEMENT_START, None, out);
+        }
+    });
+    let mut publisher = publish(server.address(), "/live/drone.ts");
+    publisher.write_all(&film).unwrap();
+    for name in ["manifest.mpd", "timeline.mpd"] {
+        let address = format!("/live/drone/{name}");
+        until("the manifest", || get(server.address(), &address).status == 200);
+        let manifest = get(server.address(), &address);
+        assert_eq!(manifest.text().matches("<InbandEventStream ").count(), 2, "{}", manifest.text());
+        let file = scratch.write("manifest.mpd", &manifest.body);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/interop/dash");
+        let mut command = Command::new("xmllint");
+        command.env("XML_CATALOG_FILES", format!("{folder}/catalog.xml"));
+        command.args(["--noout", "--nonet", "--schema", &format!("{folder}/DASH-MPD.xsd"), &file]);
+        let checked = command.output().unwrap();
+        assert!(checked.status.success(), "{name}: {}", String::from_utf8_lossy(&checked.stderr));
     }
 }

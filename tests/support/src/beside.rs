@@ -45,6 +45,6 @@ pub fn with_data(
 
 /// The packets of these PIDs, end to end.
 pub fn only(ts: &[u8], pids: &[u16]) -> Vec<u8> {
-    let is_one = |bytes: &&[u8; 188]| Packet::parse(*bytes).is_ok_and(|packet| pids.contains(&packet.pid));
+    let is_one = |bytes: &&[u8; 188]| Packet::parse(bytes).is_ok_and(|packet| pids.contains(&packet.pid));
     packets(ts).filter(is_one).flatten().copied().collect()
 }

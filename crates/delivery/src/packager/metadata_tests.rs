@@ -3,7 +3,7 @@
 use super::*;
 use crate::packager::testing::*;
 use crate::packager::{RenditionName, Settings};
-use crate::playlist::{Variant, check, dash, hls};
+use crate::playlist::{Carried, Variant, check, dash, hls};
 use glassline_media::bitstream::klv::uas;
 use glassline_media::container::cmaf;
 use glassline_media::container::ts::psi::{Pat, Pmt, write_packets};
@@ -202,8 +202,10 @@ fn a_splice_is_announced_at_once_and_is_a_range_of_the_playlists() {
         date(200 * PICTURE)
     );
     let left = format!("{begin},PLANNED-DURATION=4.000,SCTE35-OUT={}", hex(&out));
-    assert_eq!(ranges(&checked), [left.clone()]);
+    assert_eq!(ranges(&checked), std::slice::from_ref(&left));
     assert!(playlist(&checked, RenditionName::Audio(1)).contains(&left), "in each playlist");
+    let transport = hls::mpeg_ts(checked.packager.presentation(), 0..=9, &Carried::default()).unwrap();
+    assert!(transport.contains(&left), "{transport}");
     feed(&mut checked, 101, 180, 50);
     checked.packager.push_data(CUES, cue(&back), BEGUN);
     let returned = format!("{begin},DURATION=3.600,SCTE35-IN={}", hex(&back));

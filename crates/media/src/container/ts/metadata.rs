@@ -22,31 +22,18 @@ pub use write::{DATA_MAX_BYTES, DataWriter};
 use super::continuity::Continuity;
 use super::packet::Packet;
 use super::pes::PesHeader;
-use super::psi::SectionReader;
+use super::psi::{DataKind, SectionReader};
 use super::scte35::{self, SpliceInfo};
 use crate::bitstream::klv;
 use crate::time::Ticks;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 /// A PES packet of metadata that grows beyond this is dropped: its length tells at most 64 KiB.
 const PES_MAX_BYTES: usize = 6 + 0xffff;
 /// Bytes of the head of a metadata AU cell (13818-1 table 2-99).
 const CELL_HEAD_BYTES: usize = 5;
 
-/// What a stream of data is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum DataKind {
-    /// KLV packets.
-    Klv {
-        /// Each belongs to a picture, by its time stamp; otherwise they count when they come.
-        synchronous: bool,
-    },
-    /// Cues of SCTE 35.
-    Splice,
-}
-
-/// A unit of such a stream.
+/// A unit of a stream of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataUnit {
     /// What it is.

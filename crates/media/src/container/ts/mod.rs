@@ -38,10 +38,10 @@ pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
-pub use metadata::{DataKind, DataUnit, DataWriter};
+pub use metadata::{DataUnit, DataWriter};
 pub use mux::{AudioFormat, MuxSettings, Muxer, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
-pub use psi::{ElementaryStream, Program};
+pub use psi::{DataKind, ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
 
 use crate::access_unit::Codec;

@@ -1,9 +1,8 @@
 //! Streams of data, written.
 
 use super::super::packetize::{Field, packetize};
-use super::super::psi::{ElementaryStream, write_packets};
-use super::super::{PACKET_BYTES, pes};
-use super::DataKind;
+use super::super::pes;
+use super::super::psi::{DataKind, ElementaryStream, write_packets};
 use crate::time::Ticks;
 
 /// The stream id of synchronous metadata (13818-1 table 2-22).
@@ -58,7 +57,7 @@ impl DataWriter {
         let stream_id = if synchronous { STREAM_ID_METADATA } else { pes::STREAM_ID_PRIVATE };
         match pts.or(synchronous.then_some(Ticks(0))) {
             Some(pts) => {
-                pes::write_header(stream_id, pts, pts, cell.len().saturating_add(data.len()), &mut head)
+                pes::write_header(stream_id, pts, pts, cell.len().saturating_add(data.len()), &mut head);
             }
             None => {
                 let length = u16::try_from(data.len().saturating_add(3)).unwrap_or(u16::MAX);
@@ -68,8 +67,6 @@ impl DataWriter {
             }
         }
         head.extend_from_slice(&cell);
-        let start = out.len();
         packetize(self.pid, &mut self.continuity, Field::default(), [&head, data, &[]], out);
-        debug_assert_eq!(out.len().saturating_sub(start) % PACKET_BYTES, 0);
     }
 }
