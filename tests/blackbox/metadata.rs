@@ -6,11 +6,11 @@ use crate::{GLASSLINE, glassline};
 use glassline_media::bitstream::klv::uas;
 use glassline_media::container::cmaf;
 use glassline_media::container::ts::{DataKind, DataWriter};
-use glassline_test_support::beside::{PLACEMENT_START, only, with_data};
+use glassline_test_support::beside::{self, PLACEMENT_START, only, with_data};
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::program::{Scratch, Server};
-use glassline_test_support::synthetic::{PICTURE_TICKS, constant_rate_from};
-use glassline_test_support::wait::{PATIENCE, until, until_some};
+use glassline_test_support::synthetic::PICTURE_TICKS;
+use glassline_test_support::wait::{PATIENCE, until_some};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 
@@ -33,13 +33,13 @@ fn set(number: usize) -> Vec<u8> {
 }
 
 /// Four seconds of pictures with a set each fifth picture, asynchronous and without time stamps, and a cue at picture 30, sent twice,
-/// for picture 60. The metadata stand first in the map and carry the clock's PID, which has no clock.
+/// for picture 60. The metadata stand first in the map, which says that the clock is on KLV's PID, where there is none.
 fn film() -> Vec<u8> {
-    let plain = constant_rate_from(CUE_PTS - 90_000 - 60 * PICTURE_TICKS);
+    let plain = beside::film(CUE_PTS - 90_000 - 60 * PICTURE_TICKS);
     let mut klv = DataWriter::new(KLV, DataKind::Klv { synchronous: false });
     let mut cues = DataWriter::new(CUES, DataKind::Splice);
     let streams = [klv.announced(), cues.announced()];
-    with_data(plain.as_flattened(), &streams, None, &mut |number, _, out| {
+    with_data(&plain, &streams, Some(KLV), &mut |number, _, out| {
         if number % 5 == 0 {
             klv.write(&set(number), None, out);
         }
@@ -88,19 +88,19 @@ fn metadata_go_through_http_srt_and_udp_byte_by_byte() {
     );
     let mut first = Server::start(GLASSLINE, &["--config", &scratch.write("first.toml", text)]);
     let srt = said(&mut first.process, "SRT is served address=");
-    let text =
-        format!("[stream.drone]\nsource = 'srt://{srt}?streamid=read:drone&latency=20'\non_demand = false\n");
+    let text = format!("[stream.drone]\nsource = 'srt://{srt}?streamid=read:drone&latency=20'\n");
     let second = Server::start(GLASSLINE, &["--config", &scratch.write("second.toml", text)]);
     let film = film();
-    let half = film.len() / 188 / 2 * 188;
+    // Ten pictures behind a key frame.
+    let part = film.len() / 188 * 6 / 10 * 188;
     let mut publisher = publish(first.address(), "/live/drone.ts");
-    publisher.write_all(&film[..half]).unwrap();
+    publisher.write_all(&film[..part]).unwrap();
     first.wait_for_pictures("drone");
-    until("the stream at the second server", || second.count("drone", "bytes_in") > 0);
+    second.wait_for_pictures("drone");
     let (mut near, mut far) = (watch(&first, "drone"), watch(&second, "drone"));
-    publisher.write_all(&film[half..]).unwrap();
+    publisher.write_all(&film[part..]).unwrap();
     // What leaves last is behind the last unit of metadata.
-    let wanted = only(&film[half..], &[KLV, CUES]).len() / 188;
+    let wanted = only(&film[part..], &[KLV, CUES]).len() / 188;
     assert!(see(|buffer| packets(&mut near, buffer), &film) >= wanted, "HTTP");
     assert!(see(|buffer| packets(&mut far, buffer), &film) >= wanted, "SRT, then HTTP");
     let _ = see(|buffer| receiver.recv(buffer).unwrap(), &film);
@@ -179,7 +179,7 @@ fn probe_tells_sets_positions_and_cues() {
         "Data on PID 496: KLV metadata",
         "060e2b34020b01010e01030101000000, UAS datalink local set (ST 0601): 20",
         "hill",
-        "47.500000, 8.250000, 511.9 m",
+        "47.500000, 8.250000, 512.0 m",
         "2023-11-14T22:13:23.800000Z",
         "Data on PID 497: SCTE 35 cues",
         "time_signal at PTS 21388.766 s; provider placement opportunity start (segmentation 1207959694), for 307.000 s, \

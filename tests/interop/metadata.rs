@@ -3,10 +3,9 @@
 use crate::{GLASSLINE, have};
 use glassline_media::bitstream::klv::{self, uas};
 use glassline_media::container::ts::{DataKind, DataWriter};
-use glassline_test_support::beside::{PLACEMENT_START, with_data};
+use glassline_test_support::beside::{PLACEMENT_START, film, only, with_data};
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::program::{Scratch, Server, run};
-use glassline_test_support::synthetic::constant_rate;
 use glassline_test_support::wait::{PATIENCE, until};
 use std::io::{Read, Write};
 use std::process::Command;
@@ -27,23 +26,30 @@ fn ffmpeg_reads_the_klv_that_went_through_and_what_it_muxes_is_read() {
     for synchronous in [false, true] {
         let mut writer = DataWriter::new(KLV, DataKind::Klv { synchronous });
         let streams = [writer.announced()];
-        let film = with_data(constant_rate().as_flattened(), &streams, None, &mut |number, pts, out| {
+        let sent = with_data(&film(0), &streams, None, &mut |number, pts, out| {
             if number % 5 == 0 {
                 writer.write(&set(number), Some(pts), out);
             }
         });
         let server = Server::start(GLASSLINE, &[]);
-        let half = film.len() / 188 / 2 * 188;
+        // Ten pictures behind a key frame.
+        let part = sent.len() / 188 * 6 / 10 * 188;
         let mut publisher = publish(server.address(), "/live/drone.ts");
-        publisher.write_all(&film[..half]).unwrap();
+        publisher.write_all(&sent[..part]).unwrap();
         server.wait_for_pictures("drone");
         let mut viewer = connect(server.address());
         viewer.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(viewer, "GET /live/drone.ts HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         assert_eq!(read_head(&mut viewer).status, 200);
-        publisher.write_all(&film[half..]).unwrap();
-        let mut received = vec![0; half];
-        viewer.read_exact(&mut received).unwrap();
+        publisher.write_all(&sent[part..]).unwrap();
+        let metadata = only(&sent, &[KLV]);
+        let last = &metadata[metadata.len() - 188..];
+        let mut received = Vec::new();
+        while !received.ends_with(last) {
+            let mut packet = [0; 188];
+            viewer.read_exact(&mut packet).unwrap();
+            received.extend_from_slice(&packet);
+        }
         let through = scratch.write("through.ts", &received);
 
         let kind = ["-v", "quiet", "-show_entries", "stream=codec_name", "-of", "csv=p=0", &through];
@@ -87,14 +93,14 @@ fn manifests_with_streams_of_events_keep_the_schema() {
     let mut klv = DataWriter::new(KLV, DataKind::Klv { synchronous: true });
     let mut cues = DataWriter::new(CUES, DataKind::Splice);
     let streams = [klv.announced(), cues.announced()];
-    let film = with_data(constant_rate().as_flattened(), &streams, None, &mut |number, pts, out| {
+    let sent = with_data(&film(0), &streams, None, &mut |number, pts, out| {
         klv.write(&set(number), Some(pts), out);
         if number == 30 {
             cues.write(PLACEMENT_START, None, out);
         }
     });
     let mut publisher = publish(server.address(), "/live/drone.ts");
-    publisher.write_all(&film).unwrap();
+    publisher.write_all(&sent).unwrap();
     for name in ["manifest.mpd", "timeline.mpd"] {
         let address = format!("/live/drone/{name}");
         until("the manifest", || get(server.address(), &address).status == 200);

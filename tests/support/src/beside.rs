@@ -1,13 +1,39 @@
 //! Streams of data put beside the pictures of a transport stream.
 
-use glassline_media::Ticks;
+use crate::synthetic::{PICTURES, picture};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::pes::PesHeader;
 use glassline_media::container::ts::psi::{Pmt, write_packets};
-use glassline_media::container::ts::{ElementaryStream, Packet, mux};
+use glassline_media::container::ts::{ElementaryStream, MuxSettings, Muxer, Packet, mux};
+use glassline_media::{Codec, Ticks};
 
 /// Bytes of a section of SCTE 35 (35 §14.1 of the samples): provider placement opportunity start, of 307 s, at PTS 0x072bd0050.
 pub const PLACEMENT_START: &[u8] = b"\xfc\x30\x34\x00\x00\x00\x00\x00\x00\xff\xff\xf0\x05\x06\xfe\x72\xbd\x00\x50\x00\x1e\x02\x1cCUEI\x48\x00\x00\x8e\x7f\xcf\x00\x01\xa5\x99\xb0\x08\x08\x00\x00\x00\x00\x2c\xa0\xa1\x8a\x34\x02\x00\x9a\xc9\xd1\x7e";
+
+/// A picture parameter set behind a start code, and the start code and type of a key frame's slice.
+const PPS: [u8; 9] = [0, 0, 0, 1, 0x68, 0xcb, 0x83, 0xcb, 0x20];
+const KEY_SLICE: [u8; 5] = [0, 0, 0, 1, 0x65];
+
+/// The synthetic pictures with all parameter sets that a header of MP4 needs, 4 s with a key frame every second, so many ticks later.
+///
+/// # Panics
+/// Where the muxer does not take them.
+pub fn film(later: i64) -> Vec<u8> {
+    // The stamps are the pictures' own.
+    let decode_delay = Ticks(0);
+    let settings = MuxSettings { video: Some(Codec::H264), decode_delay, ..MuxSettings::default() };
+    let mut muxer = Muxer::new(settings).expect("a stream that the muxer takes");
+    let mut out = Vec::new();
+    for number in 0..PICTURES {
+        let mut unit = picture(number);
+        if let Some(at) = unit.data.windows(KEY_SLICE.len()).position(|bytes| bytes == KEY_SLICE) {
+            unit.data = [&unit.data[..at], &PPS, &unit.data[at..]].concat().into();
+        }
+        (unit.pts, unit.dts) = (unit.pts + Ticks(later), unit.dts + Ticks(later));
+        muxer.write(&unit, &mut out).expect("a stream that the muxer takes");
+    }
+    out
+}
 
 /// The stream that our own muxer wrote, its map with `streams` in front of its own and with this PID of the clock (`None`: its
 /// own). `at_picture` appends packets in front of each picture; it is told the picture's number and time stamp.

@@ -244,19 +244,20 @@ fn commands_of_all_kinds_have_the_attribute_that_the_draft_gives_them() {
     let two = section(&(0xfe_0000_0000u64 | 432_000).to_be_bytes()[3..], 6, &both);
     let lone = insert(9, None, false);
     let unnamed = section(&(0xfe_0000_0000u64 | 500_000).to_be_bytes()[3..], 6, &[]);
-    for data in [&two, &lone, &unnamed, &section(b"ABCD", 0xff, &[])] {
+    let private = section(b"ABCD", 0xff, &[]);
+    for data in [&two, &lone, &unnamed, &private, &section(b"EFGH", 0xff, &[])] {
         checked.packager.push_data(CUES, cue(data), BEGUN);
     }
     let found = ranges(&checked);
     let attributes: Vec<_> =
         found.iter().map(|line| line.split("SCTE35-").nth(1).unwrap().split_once('=').unwrap().0).collect();
-    assert_eq!(attributes, ["OUT", "OUT", "IN", "CMD", "CMD"]);
+    assert_eq!(attributes, ["OUT", "OUT", "IN", "CMD", "CMD", "CMD"]);
     assert!(found[0].contains("segmentation-5-30-") && found[1].contains("segmentation-6-22-"), "{found:?}");
     // At once is where the pictures are.
     assert!(found[2].contains(&format!("START-DATE=\"{}\"", date(100 * PICTURE))), "{found:?}");
     // What is cancelled before it begins is not told.
     checked.packager.push_data(CUES, cue(&insert(11, Some(300 * PICTURE), true)), BEGUN);
-    assert_eq!(ranges(&checked).len(), 6);
+    assert_eq!(ranges(&checked).len(), 7);
     checked.packager.push_data(CUES, cue(&section(&[0, 0, 0, 11, 0xff], 5, &[])), BEGUN);
     assert_eq!(ranges(&checked), found);
 }

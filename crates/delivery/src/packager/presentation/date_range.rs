@@ -58,6 +58,10 @@ impl DateRange {
         }
     }
 
+    fn sections(&self) -> [Option<&Bytes>; 3] {
+        [self.out.as_ref(), self.back.as_ref().map(|(_, section)| section), self.command.as_ref()]
+    }
+
     fn is_open_for(&self, about: About) -> bool {
         self.about == about && self.out.is_some() && self.back.is_none()
     }
@@ -144,10 +148,15 @@ impl Presentation {
         self.date_ranges.retain(|range| !is_about(range.about) || range.start <= now);
     }
 
-    /// Adds a range, unless it is there.
-    fn add(&mut self, range: DateRange) {
-        if self.date_ranges.iter().any(|other| other.id == range.id) {
-            return;
+    /// Adds a range, unless it is there. Another one for the same moment gets a name of its own.
+    fn add(&mut self, mut range: DateRange) {
+        let name = range.id.clone();
+        for number in 2.. {
+            let Some(other) = self.date_ranges.iter().find(|other| other.id == range.id) else { break };
+            if other.sections() == range.sections() {
+                return;
+            }
+            range.id = format!("{name}-{number}");
         }
         if self.date_ranges.len() == RANGES_MAX {
             self.date_ranges.pop_front();
