@@ -53,6 +53,7 @@ mod link_discovery;
 mod link_outage;
 mod load;
 mod marks;
+mod metadata;
 mod objects;
 mod outputs;
 mod panics;

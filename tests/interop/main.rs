@@ -29,6 +29,7 @@ mod ingest;
 mod inputs;
 mod irregular;
 mod lab_glass;
+mod metadata;
 mod mp4;
 mod pictures;
 mod program_changes;

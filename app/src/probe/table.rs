@@ -5,9 +5,13 @@ use super::budget;
 use super::check;
 use super::flight;
 use crate::layout::{clean, facts, grid, warnings};
+use glassline_delivery::playlist::date_time_micros;
 use glassline_inspect::Distribution;
 use glassline_inspect::transport_stream::AgeReport;
-use glassline_inspect::transport_stream::{ClockReport, PidReport, Report, StreamReport, VideoReport};
+use glassline_inspect::transport_stream::{
+    ClockReport, DataReport, PidReport, Report, StreamReport, VideoReport,
+};
+use glassline_media::Utc;
 use std::fmt::Write;
 
 /// The whole report.
@@ -120,7 +124,62 @@ fn about(stream: &StreamReport) -> Vec<(&'static str, String)> {
         let (mean, max) = (bytes(sizes.mean), bytes(sizes.max));
         lines.push((what, format!("{mean} on average, {max} at most, {} in all", stream.units)));
     }
+    if let Some(data) = &stream.data {
+        about_data(data, &mut lines);
+    }
     lines
+}
+
+fn about_data(data: &DataReport, lines: &mut Vec<(&'static str, String)>) {
+    if let Some(rate) = data.units_per_s {
+        let kind = match data.synchronous {
+            Some(true) => ", synchronous",
+            Some(false) => ", asynchronous",
+            None => "",
+        };
+        lines.push(("Units", format!("{rate:.2} a second{kind}, {} with a time", data.stamped_units)));
+    }
+    for set in &data.sets {
+        let name = set.name.map(|name| format!(", {name}")).unwrap_or_default();
+        lines.push(("Set", format!("{}{name}: {}", set.key, set.packets)));
+    }
+    if let Some(drone) = &data.drone {
+        let newest = &drone.newest;
+        if let Some(micros) = newest.time_micros {
+            lines.push(("Time", date_time_micros(Utc::from_nanos(micros.saturating_mul(1000)))));
+        }
+        for (name, text) in [
+            ("Mission", &newest.mission),
+            ("Tail number", &newest.tail_number),
+            ("Platform", &newest.platform),
+        ] {
+            lines.extend(text.as_deref().map(|text| (name, clean(text))));
+        }
+        if let (Some(latitude), Some(longitude)) = (newest.latitude_deg, newest.longitude_deg) {
+            let height = newest.altitude_m.map(|height| format!(", {height:.1} m")).unwrap_or_default();
+            lines.push(("Position", format!("{latitude:.6}, {longitude:.6}{height}")));
+        }
+        let angle = |name, angle: Option<f64>| angle.map(|angle| format!("{name} {angle:.2}°"));
+        let angles = [
+            angle("heading", newest.heading_deg),
+            angle("pitch", newest.pitch_deg),
+            angle("roll", newest.roll_deg),
+        ];
+        let angles: Vec<_> = angles.into_iter().flatten().collect();
+        if !angles.is_empty() {
+            lines.push(("Attitude", angles.join(", ")));
+        }
+        if drone.checksums_wrong > 0 {
+            lines.push(("Wrong checksums", drone.checksums_wrong.to_string()));
+        }
+    }
+    for cue in &data.cues {
+        let times = if cue.times > 1 { format!(" ({} times)", cue.times) } else { String::new() };
+        lines.push(("Cue", format!("{}{times}", clean(&cue.words))));
+    }
+    if data.cues_left_out > 0 {
+        lines.push(("Further cues", data.cues_left_out.to_string()));
+    }
 }
 
 fn about_video(video: &VideoReport, lines: &mut Vec<(&'static str, String)>) {

@@ -168,7 +168,7 @@ impl Units {
             match self.demuxer.poll() {
                 Some(Event::Program(program)) => return Ok(Unit::Program(program)),
                 Some(Event::AccessUnit { pid, unit, .. }) => return Ok(Unit::Unit { pid, unit }),
-                Some(Event::Pcr { .. }) => continue,
+                Some(Event::Data { .. } | Event::Pcr { .. }) => continue,
                 None if self.has_ended => return Ok(Unit::Ended),
                 None => {}
             }

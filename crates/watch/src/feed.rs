@@ -200,6 +200,7 @@ impl Feed {
                 }
                 Event::Pcr { pcr, .. } => watcher.push_clock(pcr),
                 Event::AccessUnit { pid, unit, .. } => decode(watcher, decoders, pid, &unit),
+                Event::Data { .. } => {}
             }
         }
     }

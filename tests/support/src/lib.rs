@@ -2,6 +2,7 @@
 //! *skipped and counted* instead of silently green.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod capture;
 pub mod corpus;
 pub mod http;

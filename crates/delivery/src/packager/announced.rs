@@ -3,6 +3,7 @@
 use glassline_media::Codec;
 use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::flv::demux::Track;
+use glassline_media::container::ts::DataKind;
 use glassline_media::container::ts::psi::ElementaryStream;
 use std::borrow::Cow;
 
@@ -21,6 +22,8 @@ pub struct Announced {
     pub language: Option<[u8; 3]>,
     /// That AAC is HE-AAC, where that is said.
     pub he_aac: Option<HeAac>,
+    /// What of data it is, where events are made of it.
+    pub data: Option<DataKind>,
 }
 
 impl From<&ElementaryStream> for Announced {
@@ -43,6 +46,7 @@ impl From<&ElementaryStream> for Announced {
             why,
             language: stream.language,
             he_aac: stream.he_aac,
+            data: stream.data_kind(),
         }
     }
 }
@@ -50,6 +54,6 @@ impl From<&ElementaryStream> for Announced {
 impl From<Track> for Announced {
     fn from(track: Track) -> Announced {
         let Track { number: pid, codec, format, why, language, he_aac, .. } = track;
-        Announced { pid, codec, format, why, language, he_aac }
+        Announced { pid, codec, format, why, language, he_aac, data: None }
     }
 }

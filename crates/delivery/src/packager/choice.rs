@@ -4,6 +4,7 @@ use super::{AUDIO_MAX, Announced, LeftOut, RenditionName};
 use glassline_media::Codec;
 use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::cmaf;
+use glassline_media::container::ts::DataKind;
 use std::borrow::Cow;
 
 /// A stream that becomes a rendition.
@@ -22,6 +23,8 @@ pub(super) struct Choice {
     /// Video first, then sound in the order of the program.
     pub(super) taken: Vec<Taken>,
     pub(super) left_out: Vec<LeftOut>,
+    /// Streams of data, which become events beside what is taken.
+    pub(super) data: Vec<(u16, DataKind)>,
     /// Pictures that no rendition is made of: the sound is cut at their key frames. None where other pictures are taken.
     cue_pid: Option<u16>,
     /// The streams that are said to be HE-AAC. Where that changes, units on the way tell it, as they do with channels.
@@ -34,6 +37,10 @@ impl Choice {
         let he_aac = streams.iter().filter_map(|stream| Some((stream.pid, stream.he_aac?))).collect();
         let mut choice = Choice { he_aac, ..Choice::default() };
         for stream in streams {
+            if let Some(kind) = stream.data {
+                choice.data.push((stream.pid, kind));
+                continue;
+            }
             match choice.name_for(stream) {
                 Ok((codec, name)) => {
                     let language =

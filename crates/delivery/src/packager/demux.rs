@@ -4,7 +4,7 @@ use super::Announced;
 use crate::stream::Mux;
 use glassline_media::AccessUnit;
 use glassline_media::container::flv::demux as flv;
-use glassline_media::container::ts::{self, PACKET_BYTES};
+use glassline_media::container::ts::{self, DataUnit, PACKET_BYTES};
 use glassline_media::container::webm::demux as webm;
 
 /// What takes the bytes apart.
@@ -20,7 +20,7 @@ impl Container {
     /// `None` for a mux that is not taken apart.
     fn new(mux: Mux) -> Option<Container> {
         match mux {
-            Mux::MpegTs => Some(Container::Ts(Box::default())),
+            Mux::MpegTs => Some(Container::Ts(Box::new(ts::Demuxer::with_data()))),
             Mux::Flv => Some(Container::Flv(Box::default())),
             Mux::WebM => Some(Container::WebM(Box::default())),
             Mux::Ogg | Mux::Raw => None,
@@ -41,6 +41,13 @@ pub enum Input {
         unit: AccessUnit,
         /// Where it begins in the stream, bytes.
         at: u64,
+    },
+    /// A unit of a stream of data.
+    Data {
+        /// The number of its track: the PID.
+        track: u16,
+        /// The unit.
+        unit: DataUnit,
     },
 }
 
@@ -122,6 +129,7 @@ impl Demultiplexer {
                         let at = self.origin.wrapping_add(packet * PACKET_BYTES as u64);
                         Input::Unit { track: pid, unit, at }
                     }
+                    ts::Event::Data { pid, unit, .. } => Input::Data { track: pid, unit },
                     ts::Event::Pcr { .. } => continue,
                 });
             },

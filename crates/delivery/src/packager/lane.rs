@@ -8,6 +8,7 @@
 //! the samples' stamps are a tick off.
 
 use super::clock::{Date, Said};
+use super::metadata::Held;
 use super::output::{Output, World};
 use super::presentation::{Kind, Segment, TrackInfo, duration_of, ticks_of};
 use super::start::FirstTrack;
@@ -60,6 +61,8 @@ pub(super) struct Lane {
     part_start: Option<u64>,
     part_bytes: u64,
     run: Collected,
+    /// Events that wait for a chunk.
+    held: Held,
     sequence: u32,
 }
 
@@ -97,6 +100,7 @@ impl Lane {
             part_start: None,
             part_bytes: 0,
             run: Collected::default(),
+            held: Held::default(),
             sequence: 0,
         }
     }
@@ -113,6 +117,11 @@ impl Lane {
     /// The unit as a sample of the track, to be given to [`Lane::add`].
     pub(super) fn sample(&mut self, unit: &AccessUnit) -> Result<Timed, Error> {
         self.timeline.push(unit)
+    }
+
+    /// Takes an event for the chunk that its time is in, or, where it announces what may still come, for the next one.
+    pub(super) fn hold(&mut self, event: EventMessage, announces: bool) {
+        self.held.push(event, announces);
     }
 
     /// Whether a segment is open.
@@ -235,6 +244,11 @@ impl Lane {
             let timescale = self.info.timescale;
             write_event(&EventMessage::capture(timescale, presented, self.sequence, message), &mut bytes);
         }
+        let end = run.samples.iter().fold((run.decode_time, 0), |(start, end), sample| {
+            let next = start.saturating_add(sample.duration.into());
+            (next, next.saturating_add_signed(sample.composition_offset.into()).max(end))
+        });
+        self.held.take(end.1).iter().for_each(|event| write_event(event, &mut bytes));
         let whole =
             Run { track_id: TRACK_ID, decode_time: run.decode_time, samples: &run.samples, data: &run.data };
         write_chunk(self.sequence, captured, &[whole], &mut bytes);

@@ -19,6 +19,7 @@ mod event;
 mod follower;
 mod guide;
 mod lane;
+mod metadata;
 mod output;
 mod presentation;
 mod rendition_name;
@@ -31,9 +32,10 @@ pub use announced::Announced;
 pub use demux::{Demultiplexer, Input};
 pub use event::Event;
 pub use guide::Guide;
+pub use metadata::EventStream;
 pub use presentation::{
-    Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
-    SegmentLength, TrackInfo,
+    Availability, Bandwidth, DateRange, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition,
+    Segment, SegmentLength, TrackInfo,
 };
 pub(crate) use presentation::{duration_of, later, ticks_of};
 pub use rendition_name::{RenditionName, UnknownRendition};
@@ -47,10 +49,11 @@ mod tests;
 use choice::Choice;
 use cues::{Cue, Cues, begins_sequence};
 use glassline_media::bitstream::mpeg_audio;
-use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
+use glassline_media::container::ts::{DataUnit, Program};
 use glassline_media::{AccessUnit, Codec, Utc};
 use guide::Place;
+use metadata::{Known, Metadata};
 use output::World;
 use running::{Over, Running};
 use serde::Serialize;
@@ -105,6 +108,7 @@ pub struct Packager {
     stage: Stage,
     /// Key frames of pictures that are left out, until an epoch begins that is cut at them.
     cues: Cues,
+    metadata: Metadata,
     /// The number of the next epoch, and of its first segment.
     epoch: u32,
     number: u64,
@@ -141,6 +145,7 @@ impl Packager {
             suspect: BTreeMap::new(),
             stage: Stage::Starting(Start::default()),
             cues: Cues::default(),
+            metadata: Metadata::default(),
             epoch: 1,
             number: 0,
             late: Vec::new(),
@@ -174,6 +179,7 @@ impl Packager {
         match input {
             Input::Tracks(tracks) => self.handle_streams(&tracks, now, reached),
             Input::Unit { track, unit, at } => self.push(track, &unit, now, at),
+            Input::Data { track, unit } => self.push_data(track, unit, now),
         }
     }
 
@@ -191,6 +197,7 @@ impl Packager {
             self.discontinuity(now, at);
             self.late.clear();
         }
+        self.presentation.event_streams = metadata::event_streams(&choice.data);
         self.choice = choice;
         self.has_program = true;
     }
@@ -220,8 +227,32 @@ impl Packager {
         } else if let Some(ready) = self.cues.hold(arrived) {
             ready.into_iter().for_each(|arrived| self.take(arrived));
         }
+        if !self.is_starting() {
+            for (pid, unit) in self.metadata.take_waiting() {
+                self.push_data(pid, unit, now);
+            }
+        }
         if !self.events.is_empty() {
             self.presentation.changed = now;
+        }
+    }
+
+    /// Takes a unit of a stream of data, which was complete at `now`: it becomes an event in a chunk of the rendition that segments
+    /// are cut by. Of streams that the program does not have none is taken.
+    pub fn push_data(&mut self, pid: u16, unit: DataUnit, now: Utc) {
+        let Some(stream) = self.presentation.event_streams.iter().find(|stream| stream.pid == pid) else {
+            return;
+        };
+        let running = match &mut self.stage {
+            Stage::Running(running) => running,
+            Stage::Starting(_) => return self.metadata.wait(pid, unit),
+            Stage::Ended => return,
+        };
+        if let Some(known) = Known::new(unit, stream) {
+            running.take_data(&known, &mut self.metadata, &mut self.presentation);
+            if known.cue.is_some() {
+                self.presentation.changed = now;
+            }
         }
     }
 
@@ -344,6 +375,7 @@ impl Packager {
         }
         self.end_epoch(at, false);
         self.cues = Cues::default();
+        self.metadata.take_waiting();
         self.refused.clear();
         self.suspect.clear();
         self.presentation.changed = now;

@@ -12,8 +12,9 @@ use super::clock::Clock;
 use super::cues::{Cue, Cues};
 use super::follower::{Cut, Follower};
 use super::lane::{Lane, Opening};
+use super::metadata::{Known, Metadata};
 use super::output::World;
-use super::presentation::{SegmentLength, ticks_of};
+use super::presentation::{Presentation, SegmentLength, ticks_of};
 use super::start::{Arrived, Beginning, FAR};
 use super::steady::{Context, Steady, Verdict};
 use super::{RenditionName, Settings};
@@ -244,6 +245,24 @@ impl Running {
     /// A key frame of pictures that are left out, of the time that it came with.
     pub(super) fn take_cue(&mut self, cue: Cue) {
         self.cues.push(Cue { pts: cue.pts + Ticks(self.steady.shift()), ..cue });
+    }
+
+    /// A unit of a stream of data: an event of the lead, and of a cue that is new a date range.
+    pub(super) fn take_data(
+        &mut self,
+        known: &Known,
+        metadata: &mut Metadata,
+        presentation: &mut Presentation,
+    ) {
+        let frontier = self.frontier();
+        let at = known.time(self.steady.shift(), frontier);
+        let (id, is_new) = metadata.number(known, frontier);
+        let event = known.event(self.lead.info.timescale, self.lead.scaled(at - self.zero), id);
+        self.lead.hold(event, known.cue.is_some());
+        if let Some(cue) = known.cue.as_ref().filter(|_| is_new) {
+            let (date, now) = (self.clock.date_of(at).utc, self.clock.date_of(frontier).utc);
+            presentation.take_cue(cue, &known.unit.data, date, now);
+        }
     }
 
     /// The key frames that the sound has not reached, with the times that they came with.

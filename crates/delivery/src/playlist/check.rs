@@ -22,6 +22,7 @@ pub(crate) fn all(presentation: &Presentation) {
         assert_eq!(delta.skipped + delta.segments.len() as u64, whole.segments.len() as u64);
         assert_eq!(delta.segments[..], whole.segments[delta.skipped as usize..]);
         assert_eq!(delta.parts, whole.parts);
+        assert_eq!(delta.ranges, whole.ranges);
     }
     if let Some(text) = hls::multivariant(&[Variant::alone(presentation)], &carried) {
         multivariant(&text);
@@ -69,6 +70,7 @@ fn micros(text: &str) -> u64 {
 /// A media playlist, as it was read.
 #[derive(Debug, Default)]
 struct Playlist {
+    ranges: Vec<BTreeMap<String, String>>,
     target: u64,
     part_target: u64,
     sequence: u64,
@@ -155,6 +157,25 @@ impl Playlist {
                 let report = attributes(value);
                 let number = |name: &str| report[name].parse::<u64>().unwrap();
                 self.reports.push((object(report["URI"]), number("LAST-MSN"), number("LAST-PART")));
+            }
+            "#EXT-X-DATERANGE" => {
+                let range = attributes(value);
+                assert!(!range["ID"].is_empty() && range["START-DATE"].ends_with('Z'), "{value}");
+                let told = ["SCTE35-OUT", "SCTE35-IN", "SCTE35-CMD"].map(|name| range.get(name));
+                assert_eq!(told.iter().flatten().filter(|told| told.starts_with("0x")).count(), 1, "{value}");
+                for name in ["DURATION", "PLANNED-DURATION"] {
+                    assert!(
+                        range.get(name).is_none_or(|told| told.parse::<f64>().unwrap() >= 0.0),
+                        "{value}"
+                    );
+                }
+                // All tags of one name agree in what they have in common.
+                let own: BTreeMap<_, _> =
+                    range.iter().map(|(name, told)| ((*name).to_owned(), (*told).to_owned())).collect();
+                for (name, told) in self.ranges.iter().filter(|other| other["ID"] == range["ID"]).flatten() {
+                    assert!(own.get(name).is_none_or(|own| own == told), "{value}");
+                }
+                self.ranges.push(own);
             }
             "#EXT-X-ENDLIST" => self.ended = true,
             other => panic!("{other} is no tag of a media playlist"),

@@ -168,7 +168,7 @@ impl Viewer {
                 Event::Program(program) if self.has_other_tracks(&program) => return Ok(Look::Ended),
                 Event::Program(program) => self.program = Some(program),
                 Event::AccessUnit { unit, .. } => self.take(unit),
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         Ok(Look::More)

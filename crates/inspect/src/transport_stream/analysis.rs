@@ -112,7 +112,7 @@ impl Analysis {
             bytes: 0,
             unframer: Unframer::new(),
             aligner: Aligner::new(),
-            state: State::default(),
+            state: State { demuxer: Demuxer::with_data(), ..State::default() },
             checker: None,
             wall_clock: None,
         }
@@ -204,7 +204,7 @@ impl Analysis {
         let streams: Vec<StreamReport> = {
             let clock = self.wall_clock.as_ref();
             let tracks = state.streams.iter();
-            tracks.map(|stream| stream.report(share(stream.announced.pid), clock)).collect()
+            tracks.map(|stream| stream.report(share(stream.announced.pid), seconds, clock)).collect()
         };
         let mut report = Report {
             schema: SCHEMA,
@@ -250,6 +250,7 @@ impl Analysis {
             sync_losses: self.aligner.resyncs(),
             damaged_units: units.damaged_units,
             oversized_units: units.oversized_units,
+            damaged_data: units.damaged_data,
         }
     }
 }
@@ -303,6 +304,13 @@ impl State {
             match event {
                 Event::Program(program) => self.follow(program),
                 Event::AccessUnit { pid, packet, unit } => self.unit(pid, packet, &unit, now),
+                Event::Data { pid, packet, unit } => {
+                    if let Some(stream) =
+                        self.streams.iter_mut().find(|stream| stream.is_data(pid, unit.kind))
+                    {
+                        stream.push_data(&unit, packet);
+                    }
+                }
                 Event::Pcr { .. } => {}
             }
         }
@@ -415,7 +423,7 @@ impl State {
         if let Some(stream) = self.streams.iter().find(|stream| stream.announced.pid == pid) {
             let stream_type = stream.announced.stream_type;
             let other = || format!("stream type 0x{stream_type:02x}");
-            return stream.announced.codec.map_or_else(other, |codec| codec.name().to_owned());
+            return stream.announced.format_name().map_or_else(other, str::to_owned);
         }
         let is_map = self.map_pids.contains(&pid);
         let is_clock = self.program.as_ref().is_some_and(|program| program.pcr_pid == pid);

@@ -15,6 +15,7 @@ mod budget;
 mod budget_figures;
 mod check;
 mod clock;
+mod data;
 mod report;
 mod stages;
 mod stream;
@@ -27,7 +28,7 @@ pub use analysis::{Analysis, Kind};
 pub use budget_figures::{BudgetReport, StepReport};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{
-    AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,
-    SCHEMA, StreamReport, TimeToFirst, VideoReport,
+    AudioReport, AudioVideo, ClockReport, CueReport, DataReport, DroneReport, Errors, FlightReport, Jitter,
+    PidReport, ProgramReport, Report, SCHEMA, SetReport, StreamReport, TimeToFirst, VideoReport,
 };
 pub use stages::{RelayStages, Waiting};

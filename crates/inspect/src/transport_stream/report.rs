@@ -5,6 +5,7 @@ use super::budget_figures::BudgetReport;
 use super::check::CheckReport;
 use crate::distribution::Distribution;
 use crate::flight::Figures;
+use glassline_media::bitstream::klv::uas;
 use serde::Serialize;
 
 /// Raised whenever a key changes its meaning or goes away; new keys may come without.
@@ -115,7 +116,7 @@ pub struct StreamReport {
     pub language: Option<String>,
     /// Bits a second by that clock.
     pub bitrate_bps: Option<f64>,
-    /// Pictures, or pieces of sound.
+    /// Pictures, pieces of sound, or units of data.
     pub units: u64,
     /// Their sizes in bytes.
     pub unit_bytes: Option<Distribution>,
@@ -133,6 +134,8 @@ pub struct StreamReport {
     pub video: Option<VideoReport>,
     /// Of sound.
     pub audio: Option<AudioReport>,
+    /// Of data that is looked into.
+    pub data: Option<DataReport>,
 }
 
 /// What is particular to video. Where the codec is not parsed, only what the container says is there.
@@ -197,6 +200,66 @@ pub struct AudioReport {
     pub profile: Option<&'static str>,
 }
 
+/// What is particular to data: KLV metadata (MISB ST 1402) or cues (SCTE 35).
+#[derive(Clone, Debug, Serialize)]
+pub struct DataReport {
+    /// "klv" or "scte35".
+    pub format: &'static str,
+    /// Of KLV: whether it belongs to pictures by its time stamps.
+    pub synchronous: Option<bool>,
+    /// Units in a second by the stream's clock.
+    pub units_per_s: Option<f64>,
+    /// Units with a time: a time stamp, or of cues the time that they announce.
+    pub stamped_units: u64,
+    /// Kinds of KLV packets, up to 16.
+    pub sets: Vec<SetReport>,
+    /// KLV packets of further kinds.
+    pub other_packets: u64,
+    /// What sets of drones say (MISB ST 0601).
+    pub drone: Option<DroneReport>,
+    /// The first 64 different cues.
+    pub cues: Vec<CueReport>,
+    /// Further cues.
+    pub cues_left_out: u64,
+}
+
+/// One kind of KLV packets.
+#[derive(Clone, Debug, Serialize)]
+pub struct SetReport {
+    /// The universal key, with base 16.
+    pub key: String,
+    /// Its name, where it is a common one.
+    pub name: Option<&'static str>,
+    /// How many there were.
+    pub packets: u64,
+}
+
+/// Sets of drones.
+#[derive(Clone, Debug, Serialize)]
+pub struct DroneReport {
+    /// The time of the first one, microseconds since 1970.
+    pub first_time_micros: Option<u64>,
+    /// Sets with a wrong checksum.
+    pub checksums_wrong: u64,
+    /// What the newest one says.
+    pub newest: uas::Set,
+}
+
+/// A cue.
+#[derive(Clone, Debug, Serialize)]
+pub struct CueReport {
+    /// The packet with which it began the first time, all packets counted from 0.
+    pub packet: u64,
+    /// The time that it announces, in seconds on the scale of time stamps; `None`: now, or none.
+    pub pts_s: Option<f64>,
+    /// How often it was sent.
+    pub times: u64,
+    /// What it says, for people.
+    pub words: String,
+    /// The section, with base 16.
+    pub section: String,
+}
+
 /// How sound and pictures stand to each other; positive: the audio's time stamps are ahead.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct AudioVideo {
@@ -240,6 +303,8 @@ pub struct Errors {
     pub damaged_units: u64,
     /// Access units that are larger than any may be.
     pub oversized_units: u64,
+    /// Units of data that lack a part, are too large, or are not what they should be.
+    pub damaged_data: u64,
 }
 
 /// The flight as `--json` writes it.

@@ -1,13 +1,14 @@
 //! One elementary stream: its units, their sizes and times, and what its bitstream says.
 
 use super::age::{Ages, WallClock};
+use super::data::DataTrack;
 use super::report::{AudioReport, StreamReport, VideoReport};
 use super::stages::Waiting;
 use crate::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
 use glassline_media::bitstream::{adts, opus, s302m};
-use glassline_media::container::ts::ElementaryStream;
+use glassline_media::container::ts::{DataKind, DataUnit, ElementaryStream};
 use glassline_media::time::{Ticks, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -207,6 +208,7 @@ pub(super) struct StreamTrack {
     lead: Samples,
     pictures: Pictures,
     audio: AudioReport,
+    data: DataTrack,
     pub(super) first_pts: Option<Ticks>,
     pub(super) last_pts: Option<Ticks>,
 }
@@ -221,6 +223,7 @@ impl StreamTrack {
             lead: Samples::default(),
             pictures: Pictures::default(),
             audio: AudioReport { rate_hz: None, channels: None, profile: None },
+            data: DataTrack::default(),
             first_pts: None,
             last_pts: None,
         }
@@ -245,6 +248,13 @@ impl StreamTrack {
         // The first in time, not in order: with B-frames they differ.
         self.first_pts = Some(self.first_pts.map_or(unit.pts, |first| first.min(unit.pts)));
         self.last_pts = Some(self.last_pts.map_or(unit.pts, |last| last.max(unit.pts)));
+    }
+
+    /// Takes a unit of data that began with this packet.
+    pub(super) fn push_data(&mut self, unit: &DataUnit, packet: u64) {
+        self.units += 1;
+        self.unit_bytes.push(unit.data.len() as f64);
+        self.data.push(unit, packet);
     }
 
     fn learn_audio(&mut self, unit: &AccessUnit) {
@@ -274,13 +284,23 @@ impl StreamTrack {
         }
     }
 
+    /// Whether this is the stream of data of this kind on `pid`.
+    pub(super) fn is_data(&self, pid: u16, kind: DataKind) -> bool {
+        self.announced.pid == pid && self.announced.data_kind() == Some(kind)
+    }
+
     /// Pictures that say when they were captured.
     pub(super) fn capture_times(&self) -> u64 {
         self.pictures.ages.count()
     }
 
-    /// The report; ages go by `clock`.
-    pub(super) fn report(&self, bitrate_bps: Option<f64>, clock: Option<&WallClock>) -> StreamReport {
+    /// The report of a stream that has lasted so many seconds; ages go by `clock`.
+    pub(super) fn report(
+        &self,
+        bitrate_bps: Option<f64>,
+        seconds: Option<f64>,
+        clock: Option<&WallClock>,
+    ) -> StreamReport {
         let intervals = self.cadence.whole();
         let usual = intervals.median();
         let is_gap = |interval: f64| usual.is_some_and(|usual| interval > GAP * usual.max(1.0));
@@ -317,6 +337,7 @@ impl StreamTrack {
             pts_minus_pcr_ms: self.lead.distribution(to_ms),
             video: is_video.then(|| self.pictures.report(frame_rate, clock)),
             audio: is_audio.then(|| self.audio.clone()),
+            data: self.data.report(self.units, seconds),
         }
     }
 }

@@ -457,3 +457,43 @@ proptest! {
         prop_assert_eq!(text(chop), text(bytes.len()));
     }
 }
+
+#[test]
+fn data_beside_the_pictures_are_counted_and_told() {
+    use glassline_media::bitstream::klv::uas;
+    use glassline_media::container::ts::{DataKind, DataWriter};
+    use glassline_test_support::beside::{PLACEMENT_START, with_data};
+    let mut klv = DataWriter::new(0x1f0, DataKind::Klv { synchronous: true });
+    let mut cues = DataWriter::new(0x1f1, DataKind::Splice);
+    let streams = [klv.announced(), cues.announced()];
+    let mut wrong = PLACEMENT_START.to_vec();
+    wrong[30] ^= 1;
+    let bytes = with_data(constant_rate().as_flattened(), &streams, None, &mut |number, pts, out| {
+        let set = uas::Set { time_micros: Some(number as u64), ..uas::Set::default() };
+        let mut set = set.write();
+        if number == 50 {
+            *set.last_mut().unwrap() ^= 1;
+        }
+        klv.write(&set, Some(pts), out);
+        match number {
+            10..20 => cues.write(PLACEMENT_START, None, out),
+            20 => cues.write(&wrong, None, out),
+            _ => {}
+        }
+    });
+    let report = analyse(Kind::File, &bytes, 1000);
+    let data: Vec<_> = report.streams.iter().filter_map(|stream| stream.data.as_ref()).collect();
+    let [klv, cues] = data[..] else { panic!("{:?}", report.streams) };
+    assert_eq!((klv.format, klv.synchronous, klv.stamped_units), ("klv", Some(true), 100));
+    near(klv.units_per_s, 25.25, 0.3);
+    assert_eq!((klv.sets.len(), klv.sets[0].packets, klv.other_packets), (1, 100, 0));
+    let drone = klv.drone.as_ref().unwrap();
+    assert_eq!((drone.first_time_micros, drone.newest.time_micros), (Some(0), Some(99)));
+    assert_eq!(drone.checksums_wrong, 1);
+    assert_eq!((cues.format, cues.cues.len(), cues.cues[0].times), ("scte35", 1, 10));
+    assert!(cues.cues[0].words.starts_with("time_signal at PTS 21388.766 s"), "{}", cues.cues[0].words);
+    assert_eq!(report.errors, Errors { damaged_data: 1, ..Errors::default() });
+    let carries = |pid| report.pids.iter().find(|found| found.pid == pid).unwrap().carries.clone();
+    assert_eq!([0x1f0, 0x1f1].map(carries), ["KLV metadata", "SCTE 35 cues"]);
+    assert_eq!(report.streams[2].units, PICTURES as u64, "the pictures are as without them");
+}

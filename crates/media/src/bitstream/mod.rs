@@ -8,6 +8,7 @@ pub mod captions;
 pub mod h264;
 pub mod h265;
 pub mod hdr;
+pub mod klv;
 pub mod latm;
 pub mod mpeg_audio;
 pub mod opus;

@@ -11,10 +11,14 @@ mod cmaf;
 mod flv;
 #[path = "../../../../fuzz/bodies/ivf.rs"]
 mod ivf;
+#[path = "../../../../fuzz/bodies/klv.rs"]
+mod klv;
 #[path = "../../../../fuzz/bodies/nal.rs"]
 mod nal;
 #[path = "../../../../fuzz/bodies/s302m.rs"]
 mod s302m;
+#[path = "../../../../fuzz/bodies/scte35.rs"]
+mod scte35;
 #[path = "../../../../fuzz/bodies/split.rs"]
 mod split;
 #[path = "../../../../fuzz/bodies/ts.rs"]
@@ -79,4 +83,14 @@ fn lpcm_payloads() {
 #[test]
 fn captions_in_pictures() {
     corpus::run("captions", captions::run);
+}
+
+#[test]
+fn klv_packets() {
+    corpus::run("klv", klv::run);
+}
+
+#[test]
+fn cues() {
+    corpus::run("scte35", scte35::run);
 }

@@ -98,7 +98,7 @@ fn every_unit_comes_out_of_each_part() {
                 match event {
                     Event::Program(program) => programs.push((program.pmt_pid, program.streams[0].pid)),
                     Event::AccessUnit { pid, unit, .. } => units.push((pid, unit)),
-                    Event::Pcr { .. } => {}
+                    Event::Data { .. } | Event::Pcr { .. } => {}
                 }
             }
         }

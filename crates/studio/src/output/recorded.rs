@@ -91,7 +91,7 @@ impl RecordedFile {
                         recorder.push(&unit, self.pieces.status.name(), &mut self.bytes)?;
                     }
                 }
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         Ok(())

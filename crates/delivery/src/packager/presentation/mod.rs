@@ -1,16 +1,18 @@
 //! What there is to play: what playlists are rendered from, and what a request for an object is answered by.
 
+mod date_range;
 mod grow;
 mod length;
 mod rendition;
 mod segment;
 
+pub use date_range::DateRange;
 pub use length::SegmentLength;
 pub use rendition::{Bandwidth, Kind, Position, Rendition, TrackInfo};
 pub use segment::{KeyFrame, Part, Segment};
 pub(crate) use segment::{duration_of, later, ticks_of};
 
-use super::{RenditionName, Settings};
+use super::{EventStream, RenditionName, Settings};
 use crate::playlist::names::Object;
 use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
@@ -54,6 +56,9 @@ pub struct Presentation {
     pub(super) renditions: Vec<Rendition>,
     pub(super) epochs: VecDeque<Epoch>,
     pub(super) begun: Option<Utc>,
+    /// What cues have announced, in that order.
+    pub(super) date_ranges: VecDeque<DateRange>,
+    pub(super) event_streams: Vec<EventStream>,
     pub(super) changed: Utc,
     pub(super) ended: bool,
 }
@@ -65,6 +70,8 @@ impl Presentation {
             renditions: Vec::new(),
             epochs: VecDeque::new(),
             begun: None,
+            date_ranges: VecDeque::new(),
+            event_streams: Vec::new(),
             changed: Utc::default(),
             ended: false,
         }
@@ -88,6 +95,11 @@ impl Presentation {
     /// The epochs that segments are kept of, and the one that goes on.
     pub fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.iter()
+    }
+
+    /// The kinds of events that chunks of the rendition that segments are cut by carry.
+    pub fn event_streams(&self) -> &[EventStream] {
+        &self.event_streams
     }
 
     /// One of them.

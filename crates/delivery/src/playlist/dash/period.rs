@@ -3,7 +3,7 @@
 
 use super::super::variant::{Variant, common_length};
 use super::Addressing;
-use crate::packager::{Epoch, Rendition, Segment, SegmentLength, duration_of};
+use crate::packager::{Epoch, EventStream, Rendition, Segment, SegmentLength, duration_of};
 use glassline_media::Ticks;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(super) struct Period<'a> {
     /// What becomes adaptation sets: a rendition, in each of the variants that have it.
     pub(super) sets: Vec<Vec<Member<'a>>>,
     pub(super) listing: Listing,
+    /// What the chunks of its first set carry of events.
+    pub(super) events: &'a [EventStream],
     /// When it begins in the presentation.
     pub(super) start: Duration,
     /// How long it lasts; `None` while it goes on.
@@ -100,8 +102,9 @@ pub(super) fn periods<'a>(
             continue;
         }
         let length = presentation.length_of(epoch);
-        let mut period =
-            Period { epoch, sets, listing, start: epoch.start, duration: (!goes_on).then_some(length) };
+        let (events, start) = (presentation.event_streams(), epoch.start);
+        let duration = (!goes_on).then_some(length);
+        let mut period = Period { epoch, sets, listing, events, start, duration };
         if presentation.is_ended() {
             // What is no longer live begins with what is left of it.
             period.start =

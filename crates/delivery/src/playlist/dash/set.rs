@@ -36,6 +36,15 @@ pub(super) fn write_set(
     if alone {
         write_format(xml, track);
     }
+    // What chunks carry of events, those of the pictures or, where there are none, of the sound that segments are cut by.
+    if period.sets.first().and_then(|set| set.first()).is_some_and(|lead| lead.rendition.name() == name) {
+        for stream in period.events {
+            xml.open("InbandEventStream")
+                .attribute("schemeIdUri", stream.scheme_id_uri)
+                .attribute("value", &stream.value)
+                .close();
+        }
+    }
     if !is_static {
         write_reference_time(xml, first, period, options);
         let ticks = scaled(track.chunk_ticks.into(), track, period);

@@ -3,6 +3,7 @@
 use super::super::Object;
 use super::super::date::seconds;
 use super::super::query::Carried;
+use super::date_ranges::write_date_ranges;
 use super::{Before, VERSION, write_segment_head};
 use crate::packager::{Position, Presentation, Rendition, RenditionName, Segment};
 use std::fmt::Write as _;
@@ -49,6 +50,9 @@ pub fn media(presentation: &Presentation, name: RenditionName, options: &MediaOp
     let skipped = if options.skip { skippable(rendition, target * SKIP_TARGETS) } else { 0 };
     if skipped > 0 {
         let _ = writeln!(out, "#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}");
+    }
+    if let Some(first) = rendition.listed().next() {
+        write_date_ranges(&mut out, presentation, first.program_date_time);
     }
     let mut before = match skipped.checked_sub(1).and_then(|last| rendition.listed().nth(last)) {
         Some(last) => Before::Skipped(last.epoch),

@@ -7,6 +7,7 @@
 //! ```
 //! `None` is rendered of what there is nothing of yet: the request is to wait.
 
+mod date_ranges;
 mod iframes;
 mod media;
 mod mpeg_ts;

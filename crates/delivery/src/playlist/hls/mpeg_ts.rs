@@ -5,6 +5,7 @@ use super::super::Object;
 use super::super::date::{date_time, seconds};
 use super::super::query::Carried;
 use super::super::variant::Variant;
+use super::date_ranges::write_date_ranges;
 use super::multivariant::write_mpeg_ts;
 use crate::packager::Presentation;
 use std::fmt::Write as _;
@@ -22,6 +23,7 @@ pub fn mpeg_ts(presentation: &Presentation, kept: RangeInclusive<u64>, carried: 
     let _ = writeln!(out, "#EXT-X-TARGETDURATION:{}", presentation.target_duration_secs());
     let _ = writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{}", first.number);
     let _ = writeln!(out, "#EXT-X-DISCONTINUITY-SEQUENCE:{}", first.epoch);
+    write_date_ranges(&mut out, presentation, first.program_date_time);
     let mut epoch = first.epoch;
     for segment in segments {
         if segment.epoch != epoch {

@@ -295,7 +295,7 @@ impl State {
             match event {
                 Event::Program(program) => self.follow(program),
                 Event::AccessUnit { pid, packet, unit } => self.unit(pid, packet, &unit, now),
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
     }

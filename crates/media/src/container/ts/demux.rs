@@ -14,6 +14,7 @@
 
 use super::align::Aligner;
 use super::continuity::{Continuity, ContinuityChecker};
+use super::metadata::{Collector, DataUnit, Found};
 use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
 use super::pes::PesHeader;
 use super::pictures::{Damage, Given, Pictures};
@@ -30,6 +31,8 @@ use std::collections::VecDeque;
 pub const PES_MAX_BYTES: usize = super::pictures::UNIT_MAX_BYTES;
 /// Streams of one program that are followed; with [`PES_MAX_BYTES`] this bounds the memory.
 pub const STREAMS_MAX: usize = 8;
+/// Streams of data of one program that are followed beside those, where they are asked for; each holds 64 KiB at most.
+pub const DATA_STREAMS_MAX: usize = 8;
 
 /// What the demuxer found.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,15 @@ pub enum Event {
         packet: u64,
         /// The unit; PTS and DTS are unwrapped, all streams on one scale.
         unit: AccessUnit,
+    },
+    /// A unit of a stream of data, where these are asked for: see [`Demuxer::with_data`].
+    Data {
+        /// Its stream.
+        pid: u16,
+        /// Number of the packet with which it began, all packets counted from 0.
+        packet: u64,
+        /// The unit.
+        unit: DataUnit,
     },
     /// The program's clock.
     Pcr {
@@ -67,6 +79,8 @@ pub struct Counters {
     pub malformed_packets: u64,
     /// Bytes that were no part of a packet.
     pub skipped_bytes: u64,
+    /// Units of data dropped because part of them was missing or they are not what they should be, and such as are too large.
+    pub damaged_data: u64,
     /// Pictures and PES packets of sound dropped because part of them was missing, their header was wrong, or no time of theirs
     /// was known.
     pub damaged_units: u64,
@@ -118,6 +132,9 @@ struct State {
     continuity: ContinuityChecker,
     tables: Tables,
     streams: Vec<Stream>,
+    /// Streams of data, where they are asked for.
+    data: Vec<Collector>,
+    takes_data: bool,
     pcr_pid: u16,
     /// The last DTS, near which the next stamps lie.
     reference: Option<Ticks>,
@@ -131,6 +148,8 @@ impl Default for State {
             continuity: ContinuityChecker::new(),
             tables: Tables::new(),
             streams: Vec::new(),
+            data: Vec::new(),
+            takes_data: false,
             pcr_pid: super::NULL_PID,
             reference: None,
             counters: Counters::default(),
@@ -143,6 +162,14 @@ impl Demuxer {
     /// A demuxer before the first byte.
     pub fn new() -> Demuxer {
         Demuxer::default()
+    }
+
+    /// A demuxer that gives KLV metadata and cues of SCTE 35, too, before the first byte.
+    #[must_use]
+    pub fn with_data() -> Demuxer {
+        let mut demuxer = Demuxer::default();
+        demuxer.state.takes_data = true;
+        demuxer
     }
 
     /// Takes the next bytes, chopped anywhere. What they complete waits in [`Demuxer::poll`]; poll until `None`
@@ -164,6 +191,9 @@ impl Demuxer {
             let before = events.len();
             stream.end(&mut Sink { reference, counters, events });
             stream.tell(before, tables, events);
+        }
+        for at in 0..self.state.data.len() {
+            self.state.end_data(at);
         }
     }
 
@@ -213,6 +243,39 @@ impl State {
             let before = events.len();
             stream.packet(&packet, continuity, number, &mut Sink { reference, counters, events });
             stream.tell(before, tables, events);
+        } else if let Some(data) = self.data.iter_mut().find(|data| data.pid == packet.pid) {
+            let found = data.packet(&packet, continuity, number, self.reference);
+            let (pid, packet) = (data.pid, data.first_packet);
+            self.give(pid, packet, found);
+        }
+    }
+
+    /// A stream of data has ended: a unit of open length is complete.
+    fn end_data(&mut self, at: usize) {
+        let Some(data) = self.data.get_mut(at) else { return };
+        let mut found = Found::default();
+        data.end(self.reference, &mut found);
+        let (pid, packet) = (data.pid, data.first_packet);
+        self.give(pid, packet, found);
+    }
+
+    fn give(&mut self, pid: u16, packet: u64, found: Found) {
+        let Found { units, damaged, oversized } = found;
+        let dropped = damaged.saturating_add(oversized);
+        self.counters.damaged_data = self.counters.damaged_data.saturating_add(dropped);
+        self.events.extend(units.into_iter().map(|unit| Event::Data { pid, packet, unit }));
+    }
+
+    /// Keeps the streams of data that go on.
+    fn follow_data(&mut self) {
+        let streams = self.tables.program().map_or(&[][..], |program| &program.streams).iter();
+        let wanted = streams.filter_map(|stream| Some((stream.pid, stream.data_kind()?)));
+        let wanted: Vec<_> = wanted.filter(|_| self.takes_data).take(DATA_STREAMS_MAX).collect();
+        self.data.retain(|data| wanted.contains(&(data.pid, data.kind)));
+        for (pid, kind) in wanted {
+            if !self.data.iter().any(|data| data.pid == pid) {
+                self.data.push(Collector::new(pid, kind));
+            }
         }
     }
 
@@ -244,6 +307,7 @@ impl State {
                 self.tables.told(stream.pid, he_aac);
             }
         }
+        self.follow_data();
         let program = self.tables.program();
         self.pcr_pid = program.map_or(super::NULL_PID, |program| program.pcr_pid);
         self.events.extend(program.cloned().map(Event::Program));

@@ -6,7 +6,7 @@
 //!                           └───── conformance ──► which rules are kept and broken           (probe)
 //! access units ── mux ──► packets                                                            (encode)
 //! ```
-//! [`packet`] knows one packet, [`psi`] the tables, [`pes`] the headers of elementary streams, [`continuity`]
+//! [`packet`] knows one packet, [`psi`] the tables, [`scte35`] cues, [`pes`] the headers of elementary streams, [`continuity`]
 //! the counters that show loss, [`tstd`] the buffers of the ideal receiver, [`constant_rate`] what a multiplexer of a
 //! constant rate does with null packets.
 
@@ -18,6 +18,7 @@ pub mod demux;
 pub mod entry;
 pub mod framing;
 mod head;
+pub mod metadata;
 pub mod mux;
 pub mod packet;
 mod packetize;
@@ -26,6 +27,7 @@ pub mod pes;
 mod pictures;
 pub mod psi;
 pub mod scan;
+pub mod scte35;
 mod shaper;
 mod tables;
 pub mod tstd;
@@ -36,9 +38,10 @@ pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
+pub use metadata::{DataUnit, DataWriter};
 pub use mux::{AudioFormat, MuxSettings, Muxer, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
-pub use psi::{ElementaryStream, Program};
+pub use psi::{DataKind, ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
 
 use crate::access_unit::Codec;

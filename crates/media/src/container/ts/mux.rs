@@ -726,7 +726,7 @@ mod tests {
                     let stream = program.audio().unwrap();
                     assert_eq!((stream.stream_type, &stream.descriptors[..]), (0x06, &b"\x05\x04BSSD"[..]));
                 }
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         let delay = MuxSettings::default().decode_delay;

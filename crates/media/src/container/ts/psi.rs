@@ -76,6 +76,18 @@ pub struct ElementaryStream {
     pub descriptors: Vec<u8>,
 }
 
+/// What a stream of data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DataKind {
+    /// KLV packets.
+    Klv {
+        /// Each belongs to a picture, by its time stamp; otherwise they count when they come.
+        synchronous: bool,
+    },
+    /// Cues of SCTE 35.
+    Splice,
+}
+
 /// A program: its tables, joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
@@ -110,11 +122,16 @@ impl Program {
     }
 }
 
+const KLV: &str = "KLV metadata";
+const CUES: &str = "SCTE 35 cues";
 const TELETEXT: &str = "teletext";
 const DVB_SUBTITLES: &str = "DVB subtitles";
 
 /// AAC in LATM with LOAS (13818-1 table 2-34).
 pub(super) const STREAM_TYPE_LATM: u8 = 0x11;
+
+/// Metadata in PES packets (13818-1 table 2-34).
+const STREAM_TYPE_METADATA: u8 = 0x15;
 
 /// The descriptor of MPEG-4 audio: profile and level (13818-1 §2.6.38).
 pub(super) const MPEG4_AUDIO_DESCRIPTOR: u8 = 0x1c;
@@ -171,9 +188,10 @@ impl ElementaryStream {
         let told = descriptors_of(&self.descriptors).find_map(|(tag, body)| match (tag, body) {
             (0x05, [b'A', b'V', b'1', b'G', ..]) => Some("AV1 in GStreamer's own mapping"),
             (0x05, [b'D', b'T', b'S', b'1' | b'2' | b'3', ..]) | (0x7b, _) => Some("DTS"),
-            (0x05, [b'K', b'L', b'V', b'A', ..]) => Some("KLV metadata"),
+            (0x05, [b'K', b'L', b'V', b'A', ..]) => Some(KLV),
+            (0x26, body) if body.windows(4).any(|four| four == b"KLVA") => Some(KLV),
             (0x05, [b'V', b'A', b'N', b'C', ..]) => Some("ancillary data (ST 2038)"),
-            (0x05, [b'C', b'U', b'E', b'I', ..]) => Some("SCTE 35 cues"),
+            (0x05, [b'C', b'U', b'E', b'I', ..]) => Some(CUES),
             (0x05 | 0x26, body) if body.windows(4).any(|four| four == b"ID3 ") => Some("ID3 metadata"),
             (0x46 | 0x56, _) => Some(TELETEXT),
             (0x59, _) => Some(DVB_SUBTITLES),
@@ -191,7 +209,7 @@ impl ElementaryStream {
             0x82 | 0x85 => Some("DTS"),
             0x83 => Some("TrueHD"),
             0x86 if self.is_audio() => Some("DTS-HD"),
-            0x86 => Some("SCTE 35 cues"),
+            0x86 => Some(CUES),
             0xea => Some("VC-1"),
             _ => None,
         })
@@ -200,6 +218,16 @@ impl ElementaryStream {
     /// Whether these are subtitles of a stream of their own.
     pub fn is_subtitles(&self) -> bool {
         matches!(self.format_name(), Some(TELETEXT | DVB_SUBTITLES))
+    }
+
+    /// What of data it is, if that is looked into: KLV in PES packets, cues of SCTE 35 in sections.
+    pub fn data_kind(&self) -> Option<DataKind> {
+        match (self.stream_type, self.format_name()?) {
+            (STREAM_TYPE_METADATA, KLV) => Some(DataKind::Klv { synchronous: true }),
+            (0x06, KLV) => Some(DataKind::Klv { synchronous: false }),
+            (0x05 | 0x86, CUES) => Some(DataKind::Splice),
+            _ => None,
+        }
     }
 
     /// Whether this is video, of a known codec or another.
@@ -261,14 +289,23 @@ fn parse_section<'a>(
     if end < 12 || bytes.len() < end {
         return Err(truncated(end.max(12)));
     }
-    let Some((covered, crc)) = bytes[..end].split_last_chunk() else { return Err(truncated(12)) };
-    let found = u32::from_be_bytes(*crc);
-    let expected = CRC.checksum(covered);
-    if found != expected {
-        return Err(Error::Crc { found, expected });
-    }
+    let covered = check_crc(&bytes[..end], what)?;
     let id = u16::from_be_bytes([bytes[3], bytes[4]]);
     Ok((id, bytes[5] >> 1 & 0x1f, bytes[5] & 1 != 0, &covered[8..]))
+}
+
+/// The checksum at the end of a whole section holds; gives what it covers.
+pub(super) fn check_crc<'a>(section: &'a [u8], what: &'static str) -> Result<&'a [u8], Error> {
+    let truncated = Error::Truncated { what, found: section.len(), expected: 7 };
+    let (covered, stated) = section.split_last_chunk().ok_or(truncated)?;
+    let (found, expected) = (u32::from_be_bytes(*stated), CRC.checksum(covered));
+    if found == expected { Ok(covered) } else { Err(Error::Crc { found, expected }) }
+}
+
+/// The checksum of a section's bytes.
+#[cfg(test)]
+pub(super) fn crc(bytes: &[u8]) -> u32 {
+    CRC.checksum(bytes)
 }
 
 /// Frames `body` as section 0 of 0 and appends it.
@@ -376,18 +413,36 @@ pub fn write_packets(pid: u16, section: &[u8], continuity: &mut u8, out: &mut Ve
 }
 
 /// Puts the sections of one PID together from the payloads of its packets. Holds at most one section.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SectionReader {
     /// The begun section; empty between sections.
     section: Vec<u8>,
     /// A section is being collected; otherwise bytes are dropped until the next one begins.
     active: bool,
+    /// Sections of more bytes are dropped.
+    #[serde(default = "table_max_bytes")]
+    max_bytes: usize,
+}
+
+fn table_max_bytes() -> usize {
+    SECTION_MAX_BYTES
+}
+
+impl Default for SectionReader {
+    fn default() -> SectionReader {
+        SectionReader::new()
+    }
 }
 
 impl SectionReader {
-    /// A reader that waits for the beginning of a section.
+    /// A reader that waits for the beginning of a section of PAT or PMT.
     pub fn new() -> SectionReader {
-        SectionReader::default()
+        SectionReader::of_at_most(SECTION_MAX_BYTES)
+    }
+
+    /// The same for sections of up to `max_bytes`; 4,096 are the most that a section's length can tell.
+    pub fn of_at_most(max_bytes: usize) -> SectionReader {
+        SectionReader { section: Vec::new(), active: false, max_bytes }
     }
 
     /// Drops a begun section, as after loss.
@@ -397,8 +452,7 @@ impl SectionReader {
     }
 
     /// Takes the payload of the PID's next packet and calls `whole` with each section that it completes; the
-    /// second argument says whether the section also began in this packet. Sections longer than 1,024 bytes are
-    /// dropped.
+    /// second argument says whether the section also began in this packet. Sections that are too long are dropped.
     pub fn push(&mut self, payload: &[u8], unit_start: bool, whole: &mut dyn FnMut(&[u8], bool)) {
         if !unit_start {
             self.collect(payload, false, whole);
@@ -431,7 +485,7 @@ impl SectionReader {
                 [_, high, low, ..] => 3 + usize::from(u16::from_be_bytes([high & 0x0f, low])),
                 _ => 3,
             };
-            if wanted > SECTION_MAX_BYTES {
+            if wanted > self.max_bytes {
                 self.reset();
                 return &[];
             }
@@ -451,107 +505,5 @@ impl SectionReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::container::ts::Packet;
-    use proptest::prelude::*;
-
-    fn pmt(streams: u16) -> Pmt {
-        let opus = vec![0x05, 4, b'O', b'p', b'u', b's', 0x7f, 2, 0x80, 2, 0x0a, 4, b'd', b'e', b'u', 0];
-        let mut all = vec![ElementaryStream::new(0x100, 0x1b, Vec::new())];
-        all.extend((1..streams).map(|k| ElementaryStream::new(0x100 + k, 0x06, opus.clone())));
-        Pmt { program_number: 1, version: 3, current: true, pcr_pid: 0x100, streams: all }
-    }
-
-    fn sections(packets: &[u8]) -> Vec<Vec<u8>> {
-        let (mut reader, mut out) = (SectionReader::new(), Vec::new());
-        for bytes in crate::container::ts::packet::packets(packets) {
-            let packet = Packet::parse(bytes).unwrap();
-            reader.push(packet.payload, packet.unit_start, &mut |section, _| out.push(section.to_vec()));
-        }
-        out
-    }
-
-    #[test]
-    fn a_pat_has_the_known_checksum() {
-        // The PAT that FFmpeg writes for one program with its PMT on PID 0x1000.
-        let expected = [0, 0xb0, 0x0d, 0, 1, 0xc1, 0, 0, 0, 1, 0xf0, 0, 0x2a, 0xb1, 0x04, 0xb2];
-        let pat = Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, 0x1000)] };
-        let mut section = Vec::new();
-        pat.write(&mut section);
-        assert_eq!(section, expected);
-        assert_eq!(Pat::parse(&section), Ok(pat));
-        section[9] ^= 1;
-        assert!(matches!(Pat::parse(&section), Err(Error::Crc { .. })));
-    }
-
-    #[test]
-    fn opus_is_known_by_its_descriptors() {
-        let stream = &pmt(2).streams[1];
-        assert_eq!((stream.codec, stream.opus_channels), (Some(Codec::Opus), Some(2)));
-        assert_eq!(stream.language, Some(*b"deu"));
-        assert!(stream.is_audio() && !stream.is_video());
-    }
-
-    #[test]
-    fn what_is_not_looked_into_has_a_name_and_is_no_sound() {
-        let stream =
-            |stream_type, descriptors: &[u8]| ElementaryStream::new(0x100, stream_type, descriptors.to_vec());
-        for (stream_type, descriptors, name) in [
-            (0x06, &b"\x56\x05deu\x09\0"[..], "teletext"),
-            (0x06, b"\x59\x08deu\x10\0\x01\0\x01", "DVB subtitles"),
-            (0x06, b"\x05\x04KLVA", "KLV metadata"),
-            (0x15, b"\x26\x0d\xff\xffID3 \xffID3 \0\x0f", "ID3 metadata"),
-            (0x86, b"", "SCTE 35 cues"),
-        ] {
-            let stream = stream(stream_type, descriptors);
-            assert_eq!(stream.format_name(), Some(name));
-            assert!(!stream.is_audio() && !stream.is_video(), "{name}");
-        }
-        assert!(stream(0x86, b"\x05\x08HDMV\xff\x86\x01\0").is_audio());
-        assert!(stream(0x06, &[0x56, 5, 0, 0, 0, 0, 0]).is_subtitles());
-        assert_eq!(stream(0x06, b"\x05\x02AV").format_name(), None);
-    }
-
-    #[test]
-    fn he_aac_is_known_by_its_descriptors() {
-        let said = |stream_type, descriptors: &[u8]| {
-            ElementaryStream::new(0x101, stream_type, descriptors.to_vec()).he_aac
-        };
-        let version = |parametric_stereo| Some(HeAac { parametric_stereo, rate_max_hz: 48_000 });
-        assert_eq!(said(0x0f, b"\x0a\x04deu\0\x1c\x01\x2c"), version(false));
-        assert_eq!(said(0x0f, b"\x7c\x01\x31"), version(true));
-        assert_eq!(said(0x11, b"\x7c\x03\x2e\x80\x03"), version(false));
-        // AAC as it is, a descriptor that is cut off, and one of other sound.
-        assert_eq!(said(0x0f, b"\x1c\x01\x29"), None);
-        assert_eq!(said(0x0f, b"\x1c\x00"), None);
-        assert_eq!(said(0x03, b"\x1c\x01\x2c"), None);
-    }
-
-    proptest! {
-        #[test]
-        fn tables_survive_packets(streams in 1u16..40) {
-            let pmt = pmt(streams);
-            let (mut section, mut packets, mut continuity) = (Vec::new(), Vec::new(), 14);
-            pmt.write(&mut section);
-            write_packets(0x1000, &section, &mut continuity, &mut packets);
-            prop_assert_eq!(packets.len() % PACKET_BYTES, 0);
-            let found = sections(&packets);
-            prop_assert_eq!(found.len(), 1);
-            prop_assert_eq!(Pmt::parse(&found[0]), Ok(pmt));
-        }
-
-        #[test]
-        fn hostile_sections_do_no_harm(
-            payloads in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..184), any::<bool>()), 0..30),
-        ) {
-            let mut reader = SectionReader::new();
-            for (payload, start) in payloads {
-                reader.push(&payload, start, &mut |section, _| {
-                    assert!(section.len() <= SECTION_MAX_BYTES);
-                    let _ = (Pat::parse(section), Pmt::parse(section));
-                });
-            }
-        }
-    }
-}
+#[path = "psi_tests.rs"]
+mod tests;
