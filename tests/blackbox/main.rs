@@ -68,6 +68,7 @@ mod rtp;
 mod rtsp;
 mod rules;
 mod score;
+mod sdp;
 mod send_raw;
 mod setup;
 mod shell;

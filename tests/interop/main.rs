@@ -38,6 +38,7 @@ mod recovery;
 mod rtmp;
 mod rtsp;
 mod score;
+mod sdp;
 mod segmented;
 mod sound;
 mod srt;
