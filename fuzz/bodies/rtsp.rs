@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use glassline_media::{AccessUnit, Codec, Stamps, Ticks, Time, Utc};
 use glassline_transport::rtp;
+use glassline_transport::rtp::session::offer::OfferedTrack;
 use glassline_transport::rtsp::auth::Credentials;
 use glassline_transport::rtsp::client::{ClientSession, ClientSettings, Output, Phase};
-use glassline_transport::rtsp::offer::OfferedTrack;
 use glassline_transport::rtsp::server::{self, Role, ServerSession};
 use glassline_transport::rtsp::transport::Lower;
 use glassline_transport::rtsp::uri::Uri;

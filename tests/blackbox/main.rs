@@ -69,6 +69,7 @@ mod rtp;
 mod rtsp;
 mod rules;
 mod score;
+mod sdp;
 mod send_raw;
 mod setup;
 mod shell;

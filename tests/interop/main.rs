@@ -39,6 +39,7 @@ mod recovery;
 mod rtmp;
 mod rtsp;
 mod score;
+mod sdp;
 mod segmented;
 mod sound;
 mod srt;

@@ -9,7 +9,7 @@ use crate::key::{self, Secret};
 use crate::link::{BondingArg, PathArgs};
 use clap::ValueEnum;
 use glassline_call::contribution::DEADLINES;
-use glassline_delivery::output::Destination;
+use glassline_delivery::output::{Destination, TrackOptions};
 use glassline_delivery::policy::HeaderMarks;
 use glassline_delivery::pull::Source;
 use glassline_media::quantity;
@@ -70,6 +70,14 @@ impl StreamOutput {
             StreamOutput::Link(link) => link.peer.clone(),
             // One listener may have several streams.
             StreamOutput::Srt(address) => format!("{} {}", address.authority(), address.stream_id),
+        }
+    }
+
+    /// How its tracks are sent each for itself, where they are.
+    pub(crate) fn tracks(&self) -> Option<&TrackOptions> {
+        match self {
+            StreamOutput::Datagrams(destination) => destination.tracks.as_ref(),
+            StreamOutput::Link(_) | StreamOutput::Srt(_) => None,
         }
     }
 
@@ -191,7 +199,7 @@ pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         } else if is_link {
             LinkOutput::parse(text).map(Box::new).map(StreamOutput::Link)
         } else {
-            let read = Destination::parse_unresolved(text).map(StreamOutput::Datagrams);
+            let read = Destination::parse_output(text).map(StreamOutput::Datagrams);
             read.map_err(|error| error.to_string())
         };
         // Behind the question mark there may be what others should not read.

@@ -5,9 +5,10 @@
 
 use super::de::{self, Problem, ReadError};
 use super::error::Location;
-use super::{Config, ConfigError, Secret, StreamOutput, validate, wording};
+use super::{Config, ConfigError, Secret, StreamOutput, StreamSource, validate, wording};
 use crate::key;
 use crate::serve::links;
+use glassline_delivery::pull::Source;
 use glassline_delivery::webhook::WebhookSecret;
 use glassline_io::secret_file::{self, SecretFileError};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
@@ -111,9 +112,20 @@ impl Config {
         }
         for stream in stream.values_mut() {
             stream.link_key_file = stream.link_key_file.take().map(|file| folder.join(file));
+            if let Some(StreamSource::Pulled(Source::Sdp(file))) = &mut stream.source {
+                file.path = folder.join(&file.path);
+            }
             for output in &mut stream.outputs {
-                if let StreamOutput::Link(link) = output {
-                    link.key_file = link.key_file.take().map(|file| folder.join(file));
+                match output {
+                    StreamOutput::Link(link) => {
+                        link.key_file = link.key_file.take().map(|file| folder.join(file));
+                    }
+                    StreamOutput::Datagrams(destination) => {
+                        if let Some(tracks) = &mut destination.tracks {
+                            tracks.file = folder.join(&tracks.file);
+                        }
+                    }
+                    StreamOutput::Srt(_) => {}
                 }
             }
         }

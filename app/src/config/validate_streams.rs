@@ -32,6 +32,7 @@ impl Config {
                     return problem(format!("{key}.outputs"), format!("names {place} twice"));
                 }
             }
+            self.check_descriptions(name, stream, &key)?;
             stream.check(&key)?;
             let at = |other: &Stream| matches!((&other.source, &stream.source), (Some(StreamSource::Link(one)), Some(StreamSource::Link(same))) if one == same && one.port() != 0);
             if let Some((other, _)) = self.stream.range(..name.clone()).find(|(_, other)| at(other)) {
@@ -49,6 +50,24 @@ impl Config {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// No two outputs write the same session description.
+    fn check_descriptions(&self, name: &str, stream: &Stream, key: &str) -> Result<(), Problem> {
+        let files = |stream: &Stream| {
+            let tracks = stream.outputs.iter().filter_map(StreamOutput::tracks);
+            tracks.map(|tracks| tracks.file.clone()).collect::<Vec<_>>()
+        };
+        let earlier = self.stream.range(..name.to_owned()).flat_map(|(_, other)| files(other));
+        let mut seen: Vec<_> = earlier.collect();
+        for file in files(stream) {
+            if seen.contains(&file) {
+                let words = format!("two outputs write {}; give each a file of its own", file.display());
+                return problem(format!("{key}.outputs"), words);
+            }
+            seen.push(file);
+        }
+        Ok(())
     }
 
     /// A mark that several connections share must not be in a pool.
@@ -151,7 +170,7 @@ impl Stream {
             (
                 Some(mux),
                 Some(
-                    StreamSource::Pulled(Source::Udp(_) | Source::Rtsp(_))
+                    StreamSource::Pulled(Source::Udp(_) | Source::Rtsp(_) | Source::Sdp(_))
                     | StreamSource::Link(_)
                     | StreamSource::Srt(_),
                 ),

@@ -131,7 +131,10 @@ fn ports(config: &Config) -> Vec<PortFound> {
             is_udp: true,
             problem: receive(*address).err().map(|error| explain(&error)),
         }),
-        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_)) | StreamSource::Srt(_) => None,
+        // What a session description names is seen when it is received.
+        StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_) | Source::Sdp(_)) | StreamSource::Srt(_) => {
+            None
+        }
     });
     let of_srt =
         config.srt.iter().flat_map(|srt| srt.listen.iter().chain(&srt.srtla)).map(|address| PortFound {

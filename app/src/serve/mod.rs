@@ -36,9 +36,10 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::{self, Backlog};
 use glassline_edge::FetcherError;
-use glassline_io::small_file::Accept;
+use glassline_io::small_file::{self, Accept};
 use glassline_io::tls::{Connector, Identities, Roots, TlsError};
 use glassline_relay::{CertificateFiles, Listen, Output, Pull, Settings, StartError};
+use glassline_transport::rtp::session::described::Described;
 pub(crate) use links::outgoing as outgoing_link;
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -272,9 +273,22 @@ fn check_certificates(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the input files of encoders exist. A running server tries again, since a file may be added later;
-/// `--test-config` reports the missing file.
+/// Checks that the input files of encoders exist, and that session descriptions are some. A running server tries again, since a
+/// file may be added later; `--test-config` reports it.
 fn check_inputs(config: &Config) -> Result<()> {
+    for (name, stream) in &config.stream {
+        let Some(Source::Sdp(file)) = pulled(stream) else { continue };
+        let text = small_file::read(&file.path, Accept::AnyFile).map_err(|error| error.to_string());
+        let read = text.and_then(|text| {
+            Described::parse_bytes(&text).map_err(|error| format!("{}: {error}", file.path.display()))
+        });
+        read.map_err(|error| {
+            failure::usage(
+                format!("stream.{name}.source: {error}"),
+                "name a session description of coded pictures or sound; its name counts from the configuration file's folder",
+            )
+        })?;
+    }
     for (name, section) in &config.encode {
         let Some(path) = section.input.as_ref().and_then(|named| named.input.path()) else { continue };
         std::fs::File::open(path).map_err(|error| {

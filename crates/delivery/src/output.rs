@@ -4,12 +4,14 @@
 //! udp://ADDRESS:PORT[?ttl=N][&interface=NAME][&source=ADDRESS][&packets=N][&dscp=N][&flow_label=true|false]
 //!                                                                              ADDRESS: a machine's, or a group's
 //! rtp://…                                                                      the same, with RTP
+//! rtp+sdp://ADDRESS:PORT?sdp=FILE[&mtu=N][&…]                                   coded tracks in RTP, with their description
 //! ```
 
 use crate::http1::url::split_port;
 use crate::policy::HeaderMarks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// How TS packets lie in datagrams.
@@ -40,7 +42,23 @@ pub struct Destination {
     pub packets: usize,
     /// What the datagrams bear for routers.
     pub marks: HeaderMarks,
+    /// The tracks are sent each for itself, without a container, and a file describes them.
+    pub tracks: Option<TrackOptions>,
 }
+
+/// How coded tracks are sent in RTP, each for itself: pictures at the port, sound two above it, reports of each one above.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrackOptions {
+    /// The file of the session description, which is written.
+    pub file: PathBuf,
+    /// Bytes of a packet with its header at most, without those of UDP and IP: within [`MTUS`].
+    pub mtu: usize,
+}
+
+/// Packets that may be asked for, in bytes.
+pub const MTUS: std::ops::RangeInclusive<usize> = 576..=8952;
+/// What fits into an Ethernet frame, behind headers of UDP, IPv6 and a tunnel.
+pub const MTU_USUAL: usize = 1400;
 
 /// As many TS packets as fit into an Ethernet frame.
 pub const PACKETS_MAX: usize = 7;
@@ -62,6 +80,9 @@ pub enum DestinationError {
         "udp:// and rtp:// know ?ttl=N, interface=NAME, source=ADDRESS, packets=N, dscp=N and flow_label=true; {0}"
     )]
     Option(&'static str),
+    /// The same of `rtp+sdp:`.
+    #[error("rtp+sdp:// wants ?sdp=FILE, and knows mtu=N and the options of udp:// but packets; {0}")]
+    Tracks(&'static str),
 }
 
 impl Destination {
@@ -87,6 +108,7 @@ impl Destination {
             source: None,
             packets: PACKETS_MAX,
             marks: HeaderMarks::default(),
+            tracks: None,
         };
         for (key, value) in form_urlencoded::parse(options.as_bytes()) {
             destination.set(&key, &value).map_err(DestinationError::Option)?;
@@ -133,6 +155,38 @@ impl Destination {
         // Of either IP version, as its source is.
         let read = with("255.255.255.255").or_else(|error| with("[::1]").map_err(|_| error))?;
         Ok(Destination { name: Some(name.to_ascii_lowercase()), ..read })
+    }
+
+    /// Reads the URL of a stream's output: the same, and `rtp+sdp:`.
+    pub fn parse_output(text: &str) -> Result<Destination, DestinationError> {
+        let described = text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("rtp+sdp"));
+        let Some((_, rest)) = described else { return Destination::parse_unresolved(text) };
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let wrong = DestinationError::Tracks;
+        let (mut file, mut mtu, mut others) =
+            (None, MTU_USUAL, form_urlencoded::Serializer::new(String::new()));
+        for (key, value) in form_urlencoded::parse(options.as_bytes()) {
+            match &*key {
+                "sdp" if !value.is_empty() && !value.chars().any(char::is_control) => {
+                    file = Some(PathBuf::from(&*value));
+                }
+                "sdp" => return Err(wrong("the file has no name")),
+                "mtu" => {
+                    let number = value.parse().ok().filter(|number| MTUS.contains(number));
+                    mtu = number.ok_or(wrong("mtu is a number of bytes from 576 to 8952"))?;
+                }
+                "packets" => return Err(wrong("packets belongs to MPEG-TS")),
+                _ => drop(others.append_pair(&key, &value)),
+            }
+        }
+        let others = Some(others.finish()).filter(|text| !text.is_empty());
+        let others = others.map(|text| format!("?{text}")).unwrap_or_default();
+        let read = Destination::parse_unresolved(&format!("rtp://{place}{others}"))?;
+        if read.address.port() > u16::MAX - 3 {
+            return Err(wrong("it takes the port and the three above it"));
+        }
+        let file = file.ok_or(wrong("the file is missing"))?;
+        Ok(Destination { tracks: Some(TrackOptions { file, mtu }), ..read })
     }
 
     /// Host and port, as a URL has them.
@@ -187,11 +241,19 @@ pub(crate) fn is_interface(name: &str) -> bool {
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.framing {
+            _ if self.tracks.is_some() => "rtp+sdp",
             Framing::Bare => "udp",
             Framing::Rtp => "rtp",
         };
         write!(f, "{scheme}://{}", self.authority())?;
+        let escaped = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let of_tracks = |tracks: &TrackOptions| {
+            let mtu = (tracks.mtu != MTU_USUAL).then(|| format!("&mtu={}", tracks.mtu));
+            let file = escaped(&tracks.file.to_string_lossy()).replace("%2F", "/");
+            format!("sdp={file}{}", mtu.unwrap_or_default())
+        };
         let options = [
+            self.tracks.as_ref().map(of_tracks),
             self.ttl.map(|ttl| format!("ttl={ttl}")),
             self.interface.as_ref().map(|name| format!("interface={name}")),
             self.source.map(|source| format!("source={source}")),
@@ -293,10 +355,46 @@ mod tests {
         assert_eq!(Destination::parse_named("udp://h:5000", &mut |_| None), Err(DestinationError::Address));
     }
 
+    #[test]
+    fn tracks_in_rtp_need_a_file_that_describes_them() {
+        for text in [
+            "rtp+sdp://10.0.0.5:5004?sdp=hall.sdp",
+            "rtp+sdp://239.1.2.3:5004?sdp=/run/glassline/hall+1.sdp&mtu=1200&ttl=4&interface=eth1&source=192.0.2.7&dscp=34",
+            "rtp+sdp://[2001:db8::7]:5004?sdp=a%26b.sdp&flow_label=true",
+            "rtp+sdp://decoder.example:65532?sdp=a.sdp",
+        ] {
+            let read = Destination::parse_output(text).unwrap();
+            assert_eq!(read.to_string(), text);
+            assert_eq!(Destination::parse_output(&read.to_string()), Ok(read));
+            assert!(Destination::parse(text).is_err() && Destination::parse_unresolved(text).is_err());
+        }
+        let tracks =
+            Destination::parse_output("RTP+SDP://10.0.0.5:5004?sdp=a%20b.sdp").unwrap().tracks.unwrap();
+        assert_eq!((tracks.file.to_str(), tracks.mtu), (Some("a b.sdp"), 1400));
+        assert_eq!(Destination::parse_output("udp://10.0.0.5:5004").unwrap().tracks, None);
+        for bad in [
+            "rtp+sdp://10.0.0.5:5004",
+            "rtp+sdp://10.0.0.5:5004?sdp=",
+            "rtp+sdp://10.0.0.5:5004?sdp=a%0Ab",
+            "rtp+sdp://10.0.0.5:65533?sdp=a",
+            "rtp+sdp://10.0.0.5:5004?sdp=a&mtu=575",
+            "rtp+sdp://10.0.0.5:5004?sdp=a&mtu=9000",
+            "rtp+sdp://10.0.0.5:5004?sdp=a&packets=3",
+            "rtp+sdp://10.0.0.5:5004?sdp=a&pkt_size=3",
+            "rtp+sdp://10.0.0.5?sdp=a",
+            "rtp://10.0.0.5:5004?sdp=a",
+        ] {
+            assert!(Destination::parse_output(bad).is_err(), "{bad}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn no_text_panics(text in "(udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}") {
+        fn no_text_panics(text in "(udp://|rtp://|rtp[+]sdp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}") {
             let _ = (Destination::parse(&text), Destination::parse_unresolved(&text));
+            if let Ok(read) = Destination::parse_output(&text) {
+                prop_assert_eq!(Destination::parse_output(&read.to_string()), Ok(read));
+            }
         }
     }
 }

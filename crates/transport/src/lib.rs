@@ -27,6 +27,7 @@ pub mod rtmp;
 pub mod rtp;
 pub mod rtsp;
 pub mod sdp;
+mod splitmix;
 pub mod srt;
 pub mod srtla;
 mod subscriber;

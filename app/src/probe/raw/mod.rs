@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if description.flows.is_empty() {
         return Err(failure::usage(
             format!("{}: nothing in it is uncompressed: {}", args.target, description.skipped.join(", ")),
-            "for MPEG-TS over RTP name rtp://ADDRESS:PORT as a source of glassline serve",
+            "coded pictures and sound are received by glassline serve (source = \"rtp:FILE.sdp\"), MPEG-TS in RTP by source = \"rtp://ADDRESS:PORT\"; probe the stream there",
         ));
     }
     let options = args.receiving.options()?;

@@ -8,10 +8,12 @@ mod error;
 mod media_type;
 mod puller;
 mod rtsp_url;
+mod sdp_file;
 mod source;
 
 pub use error::PullError;
 pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
 pub use rtsp_url::RtspUrl;
+pub use sdp_file::SdpFile;
 pub use source::{Source, SourceError, UdpAddress};

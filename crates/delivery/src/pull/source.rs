@@ -4,6 +4,7 @@
 //! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                https:// the same, over TLS
 //! udp://[SENDER@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
 //! rtp://…                                                          the same, with RTP
+//! rtp:FILE[?interface=NAME]                                        coded media in RTP, as a session description says
 //! rtsp://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                rtsps:// the same, over TLS
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
@@ -20,7 +21,7 @@
 use crate::http1::url::split_port;
 use crate::http1::{Url, UrlError};
 use crate::output::is_interface;
-use crate::pull::RtspUrl;
+use crate::pull::{RtspUrl, SdpFile};
 use crate::stream::Mux;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,6 +37,8 @@ pub enum Source {
     Udp(UdpAddress),
     /// The same in RTP (RFC 2250).
     Rtp(UdpAddress),
+    /// Coded pictures and sound in RTP that a sender sends here, as a session description in a file says.
+    Sdp(SdpFile),
     /// A camera, which is asked for its tracks (RFC 2326).
     Rtsp(RtspUrl),
 }
@@ -56,7 +59,9 @@ pub struct UdpAddress {
 #[non_exhaustive]
 pub enum SourceError {
     /// Another scheme than those that are known.
-    #[error("a source begins with http://, https://, rtsp://, rtsps://, udp:// or rtp://")]
+    #[error(
+        "a source begins with http://, https://, rtsp://, rtsps://, udp:// or rtp://, or with rtp: and a session description's file"
+    )]
     Scheme,
     /// What is wrong with an `http:` or `https:` URL, or with a host and a port.
     #[error(transparent)]
@@ -67,11 +72,20 @@ pub enum SourceError {
     /// An option of `udp:` or `rtp:` that is not known or has a bad value.
     #[error("udp:// and rtp:// know ?interface=NAME and &source=SENDER; {0}")]
     Option(&'static str),
+    /// `rtp:` without a file, or with an option that is not known or has a bad value.
+    #[error(
+        "rtp: wants the file of a session description, as in rtp:studio.sdp, and knows ?interface=NAME; {0}"
+    )]
+    File(&'static str),
 }
 
 impl Source {
     /// Reads a URL.
     pub fn parse(text: &str) -> Result<Source, SourceError> {
+        let of_file = text.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("rtp"));
+        if let Some((_, rest)) = of_file.filter(|(_, rest)| !rest.starts_with("//")) {
+            return SdpFile::parse(rest).map(Source::Sdp).map_err(SourceError::File);
+        }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(UrlError::Characters.into());
         }
@@ -165,6 +179,7 @@ impl fmt::Display for Source {
             Source::Http(url) => url.fmt(f),
             Source::Udp(address) => write!(f, "udp://{address}"),
             Source::Rtp(address) => write!(f, "rtp://{address}"),
+            Source::Sdp(file) => file.fmt(f),
             Source::Rtsp(url) => url.fmt(f),
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!                                  ┌─ Feed ─► udp://239.1.2.3:5000
 //! Live ─ news ─► thread "output" ─┼─ Feed ─► rtp://10.0.0.5:5004
-//!                                  └─ Feed ─► …
+//!                                  └─ TrackFeed ─► rtp+sdp://…: its tracks, each for itself
 //! ```
 //! One thread reads the streams' spools as viewers do, woken by the same news. What a flush brings leaves in bursts of
 //! a few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where
@@ -13,6 +13,7 @@
 mod address;
 mod feed;
 mod table;
+mod tracks;
 
 pub use feed::OutputHandover;
 pub use table::OutputTable;
@@ -24,11 +25,14 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Pacing;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Poller, Wakeup};
+use glassline_media::{Time, Utc};
 use glassline_streams::Live;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use table::OutputEntry;
+use tracks::TrackFeed;
 
 /// A stream that is sent somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,11 +96,89 @@ enum Reason {
     Output(#[expect(dead_code, reason = "the log shows it")] usize),
 }
 
+/// An output of either kind.
+enum AnyFeed {
+    Packets(Box<Feed>),
+    Tracks(Box<TrackFeed>),
+}
+
+impl AnyFeed {
+    fn new(entry: Arc<OutputEntry>, seed: u64) -> AnyFeed {
+        match entry.destination.tracks.clone() {
+            None => AnyFeed::Packets(Box::new(Feed::new(entry, seed))),
+            Some(options) => AnyFeed::Tracks(Box::new(TrackFeed::new(entry, options, seed))),
+        }
+    }
+
+    fn begun_anew(entry: Arc<OutputEntry>, seed: u64, now: Time) -> AnyFeed {
+        match entry.destination.tracks.clone() {
+            None => AnyFeed::Packets(Box::new(Feed::begun_anew(entry, seed, now))),
+            Some(options) => AnyFeed::Tracks(Box::new(TrackFeed::new(entry, options, seed).begun_anew(now))),
+        }
+    }
+
+    fn entry(&self) -> &Arc<OutputEntry> {
+        match self {
+            AnyFeed::Packets(feed) => feed.entry(),
+            AnyFeed::Tracks(feed) => feed.entry(),
+        }
+    }
+
+    fn reconfigure(&mut self, pacing: Pacing) {
+        match self {
+            AnyFeed::Packets(feed) => feed.reconfigure(pacing),
+            AnyFeed::Tracks(feed) => feed.reconfigure(pacing),
+        }
+    }
+
+    fn poll_timeout(&self) -> Time {
+        match self {
+            AnyFeed::Packets(feed) => feed.poll_timeout(),
+            AnyFeed::Tracks(feed) => feed.poll_timeout(),
+        }
+    }
+
+    fn handle_news(&mut self, live: &Arc<Live>) {
+        match self {
+            AnyFeed::Packets(feed) => feed.handle_news(live),
+            AnyFeed::Tracks(feed) => feed.handle_news(live),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time, utc: Utc) {
+        match self {
+            AnyFeed::Packets(feed) => feed.handle_timeout(now),
+            AnyFeed::Tracks(feed) => feed.handle_timeout(now, utc),
+        }
+    }
+
+    /// It is not wanted any more.
+    fn leave(self) {
+        if let AnyFeed::Tracks(feed) = self {
+            feed.leave();
+        }
+    }
+
+    fn state(&self) -> OutputHandover {
+        match self {
+            AnyFeed::Packets(feed) => feed.state(),
+            AnyFeed::Tracks(feed) => feed.state(),
+        }
+    }
+
+    fn restore(&mut self, left: &OutputHandover) {
+        match self {
+            AnyFeed::Packets(feed) => feed.restore(left),
+            AnyFeed::Tracks(feed) => feed.restore(left),
+        }
+    }
+}
+
 /// What the thread has.
 pub struct Feeder {
     server: Arc<dyn Destinations>,
     poller: Poller,
-    feeds: Vec<Feed>,
+    feeds: Vec<AnyFeed>,
 }
 
 impl Feeder {
@@ -108,11 +190,12 @@ impl Feeder {
     /// Feeds what the server's entries name and nothing else. What is fed already goes on.
     pub fn rearrange(&mut self) {
         let entries = self.server.outputs();
-        self.feeds.retain(|feed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry())));
+        let is_wanted = |feed: &mut AnyFeed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry()));
+        self.feeds.extract_if(.., |feed| !is_wanted(feed)).for_each(AnyFeed::leave);
         for (index, entry) in entries.iter().enumerate() {
             if !self.feeds.iter().any(|feed| Arc::ptr_eq(entry, feed.entry())) {
                 let seed = self.server.clock().seed() ^ index as u64;
-                self.feeds.push(Feed::new(Arc::clone(entry), seed));
+                self.feeds.push(AnyFeed::new(Arc::clone(entry), seed));
             }
         }
         for feed in &mut self.feeds {
@@ -126,7 +209,7 @@ impl Feeder {
 
     /// What the next process needs of the outputs.
     pub fn states(&self) -> Vec<OutputHandover> {
-        self.feeds.iter().map(Feed::state).collect()
+        self.feeds.iter().map(AnyFeed::state).collect()
     }
 
     /// Goes on with the outputs that another process left, if they are still wanted.
@@ -166,11 +249,11 @@ impl Feeder {
                 }
             }
             for index in 0..self.feeds.len() {
-                let now = self.server.clock().now();
+                let (now, utc) = (self.server.clock().now(), self.server.clock().utc());
                 if self.feeds[index].poll_timeout() <= now {
                     self.of_feed(index, |feed| {
                         inject(Border::Output, || feed.entry().destination.to_string());
-                        feed.handle_timeout(now);
+                        feed.handle_timeout(now, utc);
                     });
                 }
             }
@@ -178,7 +261,7 @@ impl Feeder {
     }
 
     /// Does something with one output. Where that panics, this output is begun anew after a pause, and no other is touched.
-    fn of_feed(&mut self, index: usize, act: impl FnOnce(&mut Feed)) {
+    fn of_feed(&mut self, index: usize, act: impl FnOnce(&mut AnyFeed)) {
         let feed = &mut self.feeds[index];
         if contain(Border::Output, || act(feed)).is_ok() {
             return;
@@ -186,7 +269,7 @@ impl Feeder {
         let entry = Arc::clone(feed.entry());
         tracing::error!(stream = %entry.name, output = %entry.destination, "an output is begun anew after a fault");
         let seed = self.server.clock().seed() ^ index as u64;
-        self.feeds[index] = Feed::begun_anew(entry, seed, self.server.clock().now());
+        self.feeds[index] = AnyFeed::begun_anew(entry, seed, self.server.clock().now());
         let entry = Arc::clone(self.feeds[index].entry());
         self.feeds[index].reconfigure(self.server.pacing(&entry.name));
         for live in self.server.streams().take_broken() {

@@ -9,12 +9,12 @@
 use super::dial::{Dial, Dialled};
 use super::publisher_slots::PublisherSlots;
 use super::table::{Note, Phase, PullEntry};
+use super::track_feed::{TrackFeed, add, counts_of};
 use super::{PullContext, READS_A_TURN, Sources, token};
 use crate::log_throttle::LogThrottle;
 use crate::outgoing::Outgoing;
 use crate::rtp_ports;
 use crate::wire::Wire;
-use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
 use glassline_delivery::backoff::Backoff;
 use glassline_delivery::pull::{Policy, RtspUrl};
 use glassline_io::poll::Watch;
@@ -68,7 +68,7 @@ struct Running {
     outgoing: Outgoing,
     /// The ports of each track, for RTP and RTCP.
     ports: Vec<Option<(Receiver, Receiver)>>,
-    assembler: Option<Assembler>,
+    feed: TrackFeed,
     /// Since when units come.
     live_since: Option<Time>,
     /// What was sent before is of another session with the camera.
@@ -119,10 +119,7 @@ impl Camera {
     pub(super) fn poll_timeout(&self) -> Time {
         match &self.state {
             State::Waiting { until } => *until,
-            State::Running(running) => {
-                let assembler = running.assembler.as_ref().and_then(Assembler::poll_timeout);
-                running.session.poll_timeout().min(assembler.unwrap_or(Time::NEVER))
-            }
+            State::Running(running) => running.session.poll_timeout().min(running.feed.poll_timeout()),
         }
     }
 
@@ -132,9 +129,7 @@ impl Camera {
             State::Waiting { .. } => {}
             State::Running(running) => {
                 running.session.handle_timeout(context.now);
-                if let Some(assembler) = &mut running.assembler {
-                    assembler.handle_timeout(context.now);
-                }
+                running.feed.handle_timeout(context.now);
             }
         }
         self.settle(context);
@@ -195,7 +190,7 @@ impl Camera {
             secured: None,
             outgoing: Outgoing::default(),
             ports: Vec::new(),
-            assembler: None,
+            feed: TrackFeed::default(),
             live_since: None,
             is_resumed: false,
             has_told: false,
@@ -362,7 +357,7 @@ impl Running {
     }
 
     fn close(&mut self) {
-        (self.wire, self.outgoing, self.assembler) = (None, Outgoing::default(), None);
+        (self.wire, self.outgoing, self.feed) = (None, Outgoing::default(), TrackFeed::default());
         self.ports.clear();
     }
 
@@ -461,76 +456,20 @@ impl Running {
         context: &PullContext<'_>,
     ) -> Result<(), String> {
         while let Some((track, placed)) = self.session.poll_unit() {
-            let track = u16::try_from(track).unwrap_or(u16::MAX);
-            let assembler = match &mut self.assembler {
-                Some(assembler) => assembler,
-                none => none.insert(assembler_of(&self.session, context.now)?),
-            };
-            assembler.push(track, placed.unit, placed.captured, context.now);
+            if !self.feed.is_open() {
+                let formats = self.session.tracks().iter().map(|track| &track.format);
+                self.feed.open(formats, context.now)?;
+            }
+            self.feed.push(track, placed, context.now);
         }
-        let Some(assembler) = &mut self.assembler else { return Ok(()) };
-        while let Some(written) = assembler.poll() {
-            if !slots.are_taken() {
-                slots.acquire()?;
-                note.sessions += 1;
-            }
-            if std::mem::take(&mut self.is_resumed) {
-                slots.begin_anew();
-            }
+        if self.feed.pass_on(slots, note, &mut self.is_resumed)? {
             self.live_since.get_or_insert(context.now);
-            match written {
-                Written::Bytes(bytes) => slots.push(&bytes)?,
-                Written::Seam => slots.begin_anew(),
-            }
         }
         Ok(())
     }
 
     fn counts(&self) -> RtpCounts {
-        let mut counts = RtpCounts { refused: self.session.stray_packets(), ..RtpCounts::default() };
-        for track in self.session.receiver().into_iter().flat_map(|receiver| receiver.counters()) {
-            let rtp::Counters { received, lost, reordered, late, duplicate, stray, restarts } = track.packets;
-            counts.received += received;
-            counts.lost += lost;
-            counts.reordered += reordered;
-            counts.late += late;
-            counts.duplicate += duplicate;
-            counts.refused += stray + track.other_type + track.malformed;
-            counts.restarts += restarts;
-            counts.damaged_units += track.damaged;
-        }
-        counts
+        let tracks = self.session.receiver().into_iter().flat_map(|receiver| receiver.counters());
+        counts_of(self.session.stray_packets(), tracks)
     }
-}
-
-/// What came before, and what comes now: figures that never fall back to zero.
-fn add(past: RtpCounts, now: RtpCounts) -> RtpCounts {
-    RtpCounts {
-        received: past.received + now.received,
-        lost: past.lost + now.lost,
-        reordered: past.reordered + now.reordered,
-        late: past.late + now.late,
-        duplicate: past.duplicate + now.duplicate,
-        refused: past.refused + now.refused,
-        restarts: past.restarts + now.restarts,
-        damaged_units: past.damaged_units + now.damaged_units,
-    }
-}
-
-/// An assembler with the session's tracks.
-fn assembler_of(session: &ClientSession, now: Time) -> Result<Assembler, String> {
-    let mut assembler = Assembler::new();
-    let mut kinds = Kinds::default();
-    for (number, track) in session.tracks().iter().enumerate() {
-        let format = match track.format.audio() {
-            None => Format::Pictures(track.format.codec()),
-            Some(audio) => Format::Sound(audio),
-        };
-        kinds.pictures |= matches!(format, Format::Pictures(_));
-        kinds.sound |= matches!(format, Format::Sound(_));
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
-        assembler.declare(number, format, now).map_err(|error| error.to_string())?;
-    }
-    assembler.expect(kinds, now);
-    Ok(assembler)
 }

@@ -4,17 +4,19 @@
 //! upstream's socket ─► thread "pull" ─► delivery::pull ─┬─► Live (one name)  ─► workers ─► viewers
 //!                      (one epoll for all)              └─► Live (another)
 //! ```
-//! [`camera`] has a session of RTSP for each camera.
+//! [`camera`] has a session of RTSP for each camera, [`described`] the ports that a session description names.
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
 //! each upstream. Workers read the state of a source from its entry in the [`PullTable`].
 
 mod camera;
 mod datagrams;
+mod described;
 mod dial;
 mod publisher_slots;
 mod table;
 #[cfg(test)]
 mod testing;
+mod track_feed;
 mod upstream;
 
 pub use table::PullTable;
@@ -23,6 +25,7 @@ use crate::Server;
 use crate::tls_ends::Pair;
 use camera::Camera;
 use datagrams::{Datagrams, DatagramsState};
+use described::DescribedSource;
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
@@ -161,6 +164,7 @@ enum Fetch {
     Http(Box<Upstream>),
     Udp(Box<Datagrams>),
     Rtsp(Box<Camera>),
+    Sdp(Box<DescribedSource>),
 }
 
 impl Fetch {
@@ -174,6 +178,9 @@ impl Fetch {
                 Fetch::Udp(Box::new(Datagrams::new(server, index, entry, address, policy, seed)))
             }
             Source::Rtsp(url) => Fetch::Rtsp(Box::new(Camera::new(server, index, entry, url, policy, seed))),
+            Source::Sdp(file) => {
+                Fetch::Sdp(Box::new(DescribedSource::new(server, index, entry, file, policy, seed)))
+            }
         }
     }
 
@@ -182,6 +189,7 @@ impl Fetch {
             Fetch::Http(upstream) => upstream.reconfigure(policy),
             Fetch::Udp(datagrams) => datagrams.reconfigure(policy),
             Fetch::Rtsp(camera) => camera.reconfigure(policy),
+            Fetch::Sdp(described) => described.reconfigure(policy),
         }
     }
 
@@ -190,6 +198,7 @@ impl Fetch {
             Fetch::Http(upstream) => upstream.entry(),
             Fetch::Udp(datagrams) => datagrams.entry(),
             Fetch::Rtsp(camera) => camera.entry(),
+            Fetch::Sdp(described) => described.entry(),
         }
     }
 
@@ -203,8 +212,9 @@ impl Fetch {
                 let (state, socket) = datagrams.state()?;
                 (FetchState::Udp(Box::new(state)), LeftSocket::Own(socket))
             }
-            // A session with a camera has up to five sockets and is soon made again: the next process does that.
-            Fetch::Rtsp(_) => return None,
+            // A session with a camera has up to five sockets, a described one up to four, and both are soon made again: the next
+            // process does that.
+            Fetch::Rtsp(_) | Fetch::Sdp(_) => return None,
         };
         let PullEntry { source, names, .. } = &**self.entry();
         let names = names.iter().map(ToString::to_string).collect();
@@ -216,6 +226,7 @@ impl Fetch {
             Fetch::Http(upstream) => upstream.poll_timeout(),
             Fetch::Udp(datagrams) => datagrams.poll_timeout(),
             Fetch::Rtsp(camera) => camera.poll_timeout(),
+            Fetch::Sdp(described) => described.poll_timeout(),
         }
     }
 
@@ -224,6 +235,7 @@ impl Fetch {
             Fetch::Http(upstream) => upstream.handle_timeout(context),
             Fetch::Udp(datagrams) => datagrams.handle_timeout(context),
             Fetch::Rtsp(camera) => camera.handle_timeout(context),
+            Fetch::Sdp(described) => described.handle_timeout(context),
         }
     }
 
@@ -233,6 +245,7 @@ impl Fetch {
             Fetch::Http(upstream) => upstream.take_turn(generation, context),
             Fetch::Udp(datagrams) => datagrams.take_turn(generation, context),
             Fetch::Rtsp(camera) => camera.take_turn(generation, context),
+            Fetch::Sdp(described) => described.take_turn(generation, context),
         }
     }
 }
@@ -357,7 +370,7 @@ impl Fetcher {
     pub fn part_with(&mut self, index: usize) -> Option<(Socket, Session)> {
         match self.fetches.get_mut(index)?.take()? {
             Fetch::Http(upstream) => upstream.into_session(),
-            Fetch::Udp(_) | Fetch::Rtsp(_) => None,
+            Fetch::Udp(_) | Fetch::Rtsp(_) | Fetch::Sdp(_) => None,
         }
     }
 
@@ -440,7 +453,7 @@ impl Fetcher {
             let timeout = self.with(index, |fetch, context| match fetch {
                 Fetch::Http(upstream) => upstream.handle_resolved(addresses, context),
                 Fetch::Rtsp(camera) => camera.handle_resolved(addresses, context),
-                Fetch::Udp(_) => {}
+                Fetch::Udp(_) | Fetch::Sdp(_) => {}
             });
             next_timeout = next_timeout.min(timeout);
         }

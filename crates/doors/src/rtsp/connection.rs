@@ -274,7 +274,11 @@ impl Connection {
         Ok(true)
     }
 
-    fn offer(&mut self, offered: Vec<glassline_transport::rtsp::offer::OfferedTrack>, context: &Context<'_>) {
+    fn offer(
+        &mut self,
+        offered: Vec<glassline_transport::rtp::session::offer::OfferedTrack>,
+        context: &Context<'_>,
+    ) {
         let utc = context.utc();
         let Side::Watches(viewer) = &self.side else { return };
         if offered.is_empty() {

@@ -7,11 +7,12 @@
 //! A client that has not played yet, or pauses, holds no units: anybody may ask for a description.
 
 use crate::entrance::Attendance;
-use glassline_media::bitstream;
 use glassline_media::container::ts::{Demuxer, Event, Program};
-use glassline_media::{AccessUnit, Codec, Ticks, Time, Utc};
+use glassline_media::{AccessUnit, Codec, Time, Utc};
 use glassline_streams::Read;
-use glassline_transport::rtsp::offer::OfferedTrack;
+use glassline_transport::rtp::session::capture_times::CaptureTimes;
+use glassline_transport::rtp::session::offer::OfferedTrack;
+use glassline_transport::rtp::session::program::wanted_tracks;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -28,8 +29,6 @@ const CATCH_UP_MIN_BPS: u64 = 8_000_000;
 const CATCH_UP_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a read meanwhile.
 const CATCH_UP_READ_BYTES: usize = 16 << 10;
-/// How far a capture time may be from where those before it have it, until it is believed as another clock's.
-const DRIFT_MAX: i64 = 90_000;
 
 /// What a look at the stream has come to.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,8 +76,7 @@ pub(super) struct Viewer {
     catch_up: Option<CatchUp>,
     /// Nothing was read since PLAY: the stream calls for nothing that was there before.
     is_fresh: bool,
-    /// When a time of the stream was captured.
-    anchor: Option<(Ticks, Utc)>,
+    times: CaptureTimes,
 }
 
 impl Viewer {
@@ -94,7 +92,7 @@ impl Viewer {
             units: VecDeque::new(),
             catch_up: None,
             is_fresh: false,
-            anchor: None,
+            times: CaptureTimes::default(),
         }
     }
 
@@ -139,7 +137,7 @@ impl Viewer {
 
     /// What was read is of a place that was left.
     fn forget(&mut self) {
-        (self.demuxer, self.catch_up, self.anchor) = (Demuxer::new(), None, None);
+        (self.demuxer, self.catch_up, self.times) = (Demuxer::new(), None, CaptureTimes::default());
         self.units = VecDeque::new();
     }
 
@@ -218,40 +216,9 @@ impl Viewer {
     /// not say it.
     pub(super) fn next(&mut self, utc: Utc) -> Option<(usize, AccessUnit, Utc)> {
         let (place, unit) = self.units.pop_front()?;
-        if let Some(said) = captured(&unit) {
-            self.anchor = Some((unit.pts, said));
-        }
-        let (at, anchor) = *self.anchor.get_or_insert((unit.pts, utc));
-        let mut captured = later(anchor, unit.pts - at);
-        if captured.as_nanos().abs_diff(utc.as_nanos()) > 3600 * 1_000_000_000
-            || (unit.pts - at).0.abs() > 60 * DRIFT_MAX
-        {
-            self.anchor = Some((unit.pts, utc));
-            captured = utc;
-        }
+        let captured = self.times.of(&unit, utc);
         Some((place, unit, captured))
     }
-}
-
-/// Tracks of a program that can be offered: one of pictures, one of sound.
-fn wanted_tracks(program: &Program) -> usize {
-    let codecs = || program.streams.iter().filter_map(|stream| stream.codec);
-    let is_known = |codec: &Codec| !matches!(codec, Codec::Ac3 | Codec::EAc3 | Codec::Mpeg2Video);
-    let has = |is_video: bool| codecs().filter(is_known).any(|codec| codec.is_video() == is_video);
-    usize::from(has(true)) + usize::from(has(false))
-}
-
-/// What a picture says of when it was captured.
-fn captured(unit: &AccessUnit) -> Option<Utc> {
-    let (mut head, _) = bitstream::head(unit.codec, &unit.data);
-    unit.codec
-        .is_video()
-        .then(|| head.find_map(|nal| bitstream::messages(unit.codec, &nal)?.capture_utc()))?
-}
-
-fn later(utc: Utc, ticks: Ticks) -> Utc {
-    let nanos = i128::from(utc.as_nanos()) + i128::from(ticks.0) * 100_000 / 9;
-    Utc::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! RTP (RFC 3550): the packet, which source's are taken, the order of packets, reports (RTCP), MPEG-TS in them (RFC 2250), PCM sound
-//! (RFC 3190, ST 2110-30), and coded pictures and sound ([`coded`]).
+//! (RFC 3190, ST 2110-30), coded pictures and sound ([`coded`]), and the sessions of these ([`session`]).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -32,6 +32,7 @@ pub mod pcm;
 mod reorder;
 pub mod rtcp;
 mod sequence;
+pub mod session;
 pub mod source;
 pub mod statistics;
 

@@ -14,6 +14,7 @@ use crate::counter::count;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How long a [`Reorder`] waits for missing packets, and how many it holds meanwhile.
@@ -154,6 +155,16 @@ impl Reorder {
     #[must_use]
     pub fn with_lock(self, lock: SourceLock) -> Reorder {
         Reorder { lock, ..self }
+    }
+
+    /// The same for one that has taken no packet: packets of others than these addresses are refused; empty: of none.
+    pub fn allow(&mut self, sources: Vec<IpAddr>) {
+        self.lock = SourceLock::new().with_allowed(0, sources);
+    }
+
+    /// The SSRC that is listened to, and its address on the first path.
+    pub fn source(&self) -> Option<(u32, Option<SocketAddr>)> {
+        Some((self.lock.ssrc()?, self.lock.address(0)))
     }
 
     /// Whether a datagram from there may be of the source that is listened to; of any, while there is none.

@@ -121,6 +121,11 @@ impl SourceLock {
         self.ssrc
     }
 
+    /// The address on that path of the source that is listened to.
+    pub fn address(&self, path: usize) -> Option<SocketAddr> {
+        self.paths.get(path)?.address
+    }
+
     /// When the source's newest packet came, by any path; [`Time::ZERO`] before the first.
     pub fn latest(&self) -> Time {
         self.latest

@@ -10,8 +10,7 @@
 //! * [`auth`]: Basic and Digest.
 //! * [`uri`]: addresses, and what `a=control` makes of them.
 //! * [`transport`]: the header `Transport`.
-//! * [`client`]: a client's session; [`server`]: a server's.
-//! * [`receiver`]: access units of a session's tracks; [`sender`]: packets of them, and [`offer`] what they are.
+//! * [`client`]: a client's session; [`server`]: a server's. Their packets are those of [`rtp::session`](crate::rtp::session).
 #![cfg_attr(
     not(test),
     deny(
@@ -25,9 +24,6 @@
 pub mod auth;
 pub mod client;
 pub mod message;
-pub mod offer;
-pub mod receiver;
-pub mod sender;
 pub mod server;
 mod tracks;
 pub mod transport;

@@ -1,8 +1,11 @@
-//! Which tracks of a description are taken.
+//! Which tracks of a description are played, and at which addresses they are set up.
 
 use super::uri::Base;
 use crate::rtp::coded::Format;
-use crate::sdp::{CodedDescription, CodedTrack, Encoding};
+use crate::rtp::session::choice;
+use crate::sdp::{CodedDescription, CodedTrack};
+
+pub(super) use choice::short;
 
 /// A track that is taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,68 +40,21 @@ pub(super) struct Choice {
 
 /// Where `tracks` is empty, `left_out` says why.
 pub(super) fn choose(description: &CodedDescription, base: &Base) -> Choice {
-    let mut video: Option<(usize, PlayedTrack)> = None;
-    let mut audio: Option<(usize, PlayedTrack)> = None;
-    let mut left_out = Vec::new();
     // ONVIF: among tracks that are received, one that is sent is the way back to the camera. Others say `sendonly` of what they send.
     let has_way_back = description.tracks.iter().any(|track| track.is_receive_only || !track.is_send_only);
-    for (number, track) in description.tracks.iter().enumerate() {
-        let place = match track.medium.to_ascii_lowercase().as_str() {
-            "video" => &mut video,
-            "audio" => &mut audio,
-            medium => {
-                left_out.push(format!(
-                    "the track `{}` is left out: it is neither video nor audio",
-                    short(medium)
-                ));
-                continue;
-            }
-        };
-        match format_of(track, has_way_back) {
-            Err(why) => left_out.push(format!("the track `{}` is left out: {why}", track.medium)),
-            Ok(_) if place.is_some() => {
-                left_out.push(format!("a further track `{}` is left out: one is carried", track.medium));
-            }
-            Ok((format, encoding)) => {
-                let (payload_type, uri) = (encoding.payload_type, base.resolve(track.control.as_deref()));
-                let played = PlayedTrack { format, payload_type, uri, way: Way::default() };
-                *place = Some((number, played));
-            }
-        }
-    }
+    let refuse = |_: usize, track: &CodedTrack| {
+        let is_way_back = track.is_send_only && has_way_back && !track.is_inactive;
+        is_way_back.then(|| "it is the way back to the camera".to_owned())
+    };
+    let choice::Choice { tracks: chosen, left_out } = choice::Choice::of(description, &refuse);
     let mut places = vec![None; description.tracks.len()];
     let mut tracks = Vec::new();
-    for (number, played) in video.into_iter().chain(audio) {
-        if let Some(place) = places.get_mut(number) {
+    for choice::Chosen { section, format, payload_type } in chosen {
+        if let Some(place) = places.get_mut(section) {
             *place = Some(tracks.len());
         }
-        tracks.push(played);
+        let control = description.tracks.get(section).and_then(|track| track.control.as_deref());
+        tracks.push(PlayedTrack { format, payload_type, uri: base.resolve(control), way: Way::default() });
     }
     Choice { tracks, left_out, places }
-}
-
-fn format_of(track: &CodedTrack, has_way_back: bool) -> Result<(Format, &Encoding), String> {
-    if track.is_inactive {
-        return Err("it is not sent now".to_owned());
-    }
-    if track.is_send_only && has_way_back {
-        return Err("it is the way back to the camera".to_owned());
-    }
-    let protocol = track.protocol.to_ascii_uppercase();
-    if !matches!(protocol.as_str(), "RTP/AVP" | "RTP/AVPF" | "RTP/AVP/TCP" | "RTP/AVP/UDP") {
-        return Err(format!("{} is not taken", short(&track.protocol)));
-    }
-    let mut why = "it has no payload type that is known".to_owned();
-    for encoding in &track.encodings {
-        match Format::of(encoding) {
-            Ok(format) => return Ok((format, encoding)),
-            Err(error) => why = error.to_string(),
-        }
-    }
-    Err(why)
-}
-
-/// The beginning of a text from outside.
-pub(super) fn short(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(60).collect()
 }

@@ -9,7 +9,9 @@ use super::MAX_BYTES;
 use super::error::SdpError;
 use super::lines;
 use super::parameters::Parameters;
+use std::borrow::Cow;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 /// Sections of a description at most.
 const MAX_SECTIONS: usize = 32;
@@ -17,6 +19,8 @@ const MAX_SECTIONS: usize = 32;
 const MAX_ENCODINGS: usize = 16;
 /// Lines of a description at most.
 const MAX_LINES: usize = 2048;
+/// Senders of a section's `a=source-filter` at most.
+const MAX_SOURCES: usize = 16;
 
 /// What a sender of coded media says about its tracks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +48,15 @@ pub struct CodedTrack {
     pub control: Option<String>,
     /// The address of `c=`, the section's own or the session's, where it is one.
     pub address: Option<IpAddr>,
+    /// Routers that packets to a group may pass, as `c=` has it behind the address.
+    pub ttl: Option<u8>,
+    /// The port of reports, where `a=rtcp` says it (RFC 3605); else it is the one behind [`port`](Self::port).
+    pub rtcp_port: Option<u16>,
+    /// `a=rtcp-mux`: reports come to the port of the packets (RFC 5761).
+    pub is_rtcp_muxed: bool,
+    /// The addresses that may send here, as `a=source-filter: incl` of the section or of the session has them (RFC 4570);
+    /// empty: any.
+    pub sources: Vec<IpAddr>,
     /// `a=inactive`: nothing is sent.
     pub is_inactive: bool,
     /// `a=recvonly` of a peer that describes a stream, as senders of sound back to a camera have it. Cameras write it on their
@@ -121,18 +134,42 @@ struct Section {
     formats: Vec<u8>,
     maps: Vec<Encoding>,
     parameters: Vec<(u8, String)>,
+    filters: Vec<String>,
+    /// It has a line `c=` of its own.
+    is_connected: bool,
+}
+
+/// What the whole session says of where packets go.
+#[derive(Default)]
+struct Connected {
+    address: Option<IpAddr>,
+    ttl: Option<u8>,
+    filters: Vec<String>,
+}
+
+impl Connected {
+    /// Gives a section the addresses that may send to its own.
+    fn filter(&self, mut section: Section) -> Section {
+        let filters = if section.filters.is_empty() { &self.filters } else { &section.filters };
+        if let Some(to) = section.track.address {
+            let sources = filters.iter().flat_map(|filter| sources(filter, to));
+            section.track.sources = sources.take(MAX_SOURCES).collect();
+        }
+        section
+    }
 }
 
 impl Section {
     /// `MEDIUM PORT[/COUNT] PROTOCOL FORMAT…`
-    fn begin(value: &str, address: Option<IpAddr>) -> Option<Section> {
+    fn begin(value: &str, session: &Connected) -> Option<Section> {
         let mut words = value.split_ascii_whitespace();
         let medium = words.next()?.to_owned();
         let port = words.next()?.split('/').next()?.parse().ok()?;
         let protocol = words.next()?.to_owned();
         let formats = words.filter_map(|word| word.parse().ok().filter(|number| *number < 128));
         let formats = formats.take(MAX_ENCODINGS).collect();
-        let track = CodedTrack { medium, port, protocol, address, ..CodedTrack::default() };
+        let Connected { address, ttl, .. } = *session;
+        let track = CodedTrack { medium, port, protocol, address, ttl, ..CodedTrack::default() };
         Some(Section { track, formats, ..Section::default() })
     }
 
@@ -142,6 +179,9 @@ impl Section {
             "inactive" => self.track.is_inactive = true,
             "recvonly" => self.track.is_receive_only = true,
             "sendonly" => self.track.is_send_only = true,
+            "rtcp" => self.track.rtcp_port = value.split_ascii_whitespace().next().and_then(number),
+            "rtcp-mux" => self.track.is_rtcp_muxed = true,
+            "source-filter" => self.filters.push(value.to_owned()),
             "rtpmap" if self.maps.len() < MAX_ENCODINGS => self.maps.extend(Encoding::of_map(value)),
             "fmtp" if self.parameters.len() < MAX_ENCODINGS => {
                 let (number, text) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
@@ -180,27 +220,28 @@ impl CodedDescription {
         let text = lines::text(bytes);
         let mut description = CodedDescription::default();
         let mut section: Option<Section> = None;
-        let mut address = None;
-        for (number, line) in
-            text.split(['\r', '\n']).map(str::trim).filter(|line| !line.is_empty()).enumerate()
-        {
-            if number >= MAX_LINES {
-                return Err(SdpError::Lines(format!("it has more than {MAX_LINES} lines")));
-            }
+        let mut session = Connected::default();
+        for line in &unfolded(&text)? {
             let Some((field, value)) = line.split_once('=') else { continue };
             let value = value.trim();
             match (field.trim(), &mut section) {
                 ("m", open) => {
-                    description.tracks.extend(open.take().map(Section::finish));
+                    description.tracks.extend(open.take().map(|it| session.filter(it).finish()));
                     if description.tracks.len() >= MAX_SECTIONS {
                         return Err(SdpError::Flows(description.tracks.len().saturating_add(1)));
                     }
                     // One that is not understood has no place for its lines: a section without encodings.
-                    *open = Some(Section::begin(value, address).unwrap_or_default());
+                    *open = Some(Section::begin(value, &session).unwrap_or_default());
                 }
                 ("s", None) => value.trim_matches('-').clone_into(&mut description.name),
-                ("c", None) => address = connection(value),
-                ("c", Some(section)) => section.track.address = connection(value).or(section.track.address),
+                ("c", None) => (session.address, session.ttl) = connection(value),
+                ("c", Some(section)) => {
+                    // The first one of several: a receiver takes one address.
+                    if let ((Some(address), ttl), false) = (connection(value), section.is_connected) {
+                        (section.track.address, section.track.ttl) = (Some(address), ttl);
+                        section.is_connected = true;
+                    }
+                }
                 ("a", open) => {
                     let (name, value) = value.split_once(':').unwrap_or((value, ""));
                     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
@@ -209,13 +250,14 @@ impl CodedDescription {
                         None if name == "control" && !value.is_empty() => {
                             description.control = Some(value.to_owned());
                         }
+                        None if name == "source-filter" => session.filters.push(value.to_owned()),
                         None => {}
                     }
                 }
                 _ => {}
             }
         }
-        description.tracks.extend(section.map(Section::finish));
+        description.tracks.extend(section.map(|it| session.filter(it).finish()));
         if description.tracks.is_empty() {
             return Err(SdpError::Lines("it has no section `m=`".into()));
         }
@@ -223,10 +265,54 @@ impl CodedDescription {
     }
 }
 
-/// The address of `IN IP4 ADDRESS[/TTL]`.
-fn connection(value: &str) -> Option<IpAddr> {
-    let address = value.split_ascii_whitespace().nth(2)?;
-    address.split('/').next()?.parse().ok()
+/// The lines that are not empty. One that begins with a space and is no field goes on with the line before it: descriptions that
+/// went through a mail or a form are wrapped so.
+fn unfolded(text: &str) -> Result<Vec<Cow<'_, str>>, SdpError> {
+    let mut lines: Vec<Cow<'_, str>> = Vec::new();
+    for (count, line) in text.split(['\r', '\n']).filter(|line| !line.trim().is_empty()).enumerate() {
+        if count >= MAX_LINES {
+            return Err(SdpError::Lines(format!("it has more than {MAX_LINES} lines")));
+        }
+        let trimmed = line.trim();
+        let is_field = matches!(trimmed.as_bytes(), [b'a'..=b'z', b'=', ..]);
+        match lines.last_mut() {
+            Some(last) if line.starts_with([' ', '\t']) && !is_field => {
+                let last = last.to_mut();
+                last.push(' ');
+                last.push_str(trimmed);
+            }
+            _ => lines.push(Cow::Borrowed(trimmed)),
+        }
+    }
+    Ok(lines)
+}
+
+/// Address and TTL of `IN IP4 ADDRESS[/TTL[/COUNT]]`. With IPv6 what stands behind the address is no TTL (RFC 8866 §5.7).
+fn connection(value: &str) -> (Option<IpAddr>, Option<u8>) {
+    let Some(address) = value.split_ascii_whitespace().nth(2) else { return (None, None) };
+    let mut parts = address.split('/');
+    let address: Option<IpAddr> = parts.next().and_then(|text| text.parse().ok());
+    let is_ip4 = address.is_some_and(|address| address.is_ipv4());
+    let ttl = parts.next().filter(|_| is_ip4).and_then(number).filter(|ttl| *ttl > 0);
+    (address, ttl)
+}
+
+/// The senders that `incl IN IP4 TO FROM…` lets send to `to`. A filter that excludes senders concerns packets of these alone.
+fn sources(filter: &str, to: IpAddr) -> Vec<IpAddr> {
+    let mut words = filter.split_ascii_whitespace();
+    let is_inclusive = words.next().is_some_and(|mode| mode.eq_ignore_ascii_case("incl"));
+    let destination = words.nth(2).and_then(|word| word.split('/').next());
+    let is_meant = destination.is_some_and(|word| word == "*" || word.parse() == Ok(to));
+    if !is_inclusive || !is_meant {
+        return Vec::new();
+    }
+    let addresses = words.filter_map(|word| word.parse::<IpAddr>().ok());
+    addresses.filter(|address| address.is_ipv4() == to.is_ipv4()).collect()
+}
+
+/// A number of digits alone.
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -273,6 +359,41 @@ mod tests {
         let two = parse("m=audio 0 RTP/AVP 97 98\na=rtpmap:97 L16/48000/2\na=fmtp:99 a=b\n");
         assert_eq!((two.tracks[0].encodings.len(), two.tracks[0].encodings[0].parameters.as_str()), (1, ""));
         assert_eq!(two.tracks[0].encodings[0].channels, 2);
+    }
+
+    #[test]
+    fn where_packets_and_reports_go_is_read_and_who_may_send_them() {
+        let description = parse(
+            "v=0\r\nc=IN IP4 239.1.2.3/16\r\na=source-filter: incl IN IP4 * 192.0.2.7 2001:db8::1\r\nm=video 5004 RTP/AVP 96\r\n\
+             a=rtpmap:96 H264/90000\r\na=rtcp:5100 IN IP4 239.1.2.3\r\nm=audio 5006 RTP/AVP 97\r\nc=IN IP4 239.1.2.4/8/2\r\n\
+             c=IN IP4 239.9.9.9/8\r\na=rtpmap:97 opus/48000/2\r\na=rtcp-mux\r\na=source-filter:incl IN IP4 239.1.2.4/8 192.0.2.8 192.0.2.9\r\n\
+             m=audio 5008 RTP/AVP 98\r\nc=IN IP6 ff3e::1/3\r\na=source-filter: excl IN IP6 ff3e::1 2001:db8::1\r\na=rtcp:-5\r\n",
+        );
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let [video, audio, other] = &description.tracks[..] else { panic!("{description:?}") };
+        assert_eq!(
+            (video.address, video.ttl, video.rtcp_port),
+            (Some(ip("239.1.2.3")), Some(16), Some(5100))
+        );
+        assert_eq!(video.sources, [ip("192.0.2.7")]);
+        assert_eq!((audio.address, audio.ttl, audio.is_rtcp_muxed), (Some(ip("239.1.2.4")), Some(8), true));
+        assert_eq!(audio.sources, [ip("192.0.2.8"), ip("192.0.2.9")]);
+        assert_eq!((other.address, other.ttl, other.rtcp_port), (Some(ip("ff3e::1")), None, None));
+        assert!(other.sources.is_empty());
+        let many = (0..99).map(|number| format!(" 192.0.2.{number}")).collect::<String>();
+        let filter =
+            format!("m=video 1 RTP/AVP 96\nc=IN IP4 192.0.2.1\na=source-filter: incl IN IP4 *{many}\n");
+        assert_eq!(parse(&filter).tracks[0].sources.len(), MAX_SOURCES);
+    }
+
+    #[test]
+    fn a_line_that_was_wrapped_goes_on() {
+        let description = parse(
+            "m=video 5004 RTP/AVP 96\n  a=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1;\n   sprop-parameter-sets=Z0I=,aM4=\n",
+        );
+        let encoding = &description.tracks[0].encodings[0];
+        assert!(encoding.is("H264"));
+        assert_eq!(encoding.parameter("sprop-parameter-sets"), Some("Z0I=,aM4="));
     }
 
     #[test]

@@ -40,6 +40,7 @@ use latm::LatmAssembler;
 use nal::NalAssembler;
 use sound::{MpegAudioAssembler, OpusAssembler, PcmAssembler};
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of an access unit at most; a larger one is dropped. A key frame of 8K at the highest rates has 4 MB.
 pub const UNIT_BYTES_MAX: usize = 8 << 20;
@@ -200,6 +201,16 @@ impl Depacketizer {
             out: Collected::default(),
             other_type: 0,
         }
+    }
+
+    /// Packets are taken from these addresses alone; from any where there are none. For one that has taken no packet.
+    pub fn allow(&mut self, sources: Vec<IpAddr>) {
+        self.reorder.allow(sources);
+    }
+
+    /// The SSRC that is listened to, and its address.
+    pub fn source(&self) -> Option<(u32, Option<SocketAddr>)> {
+        self.reorder.source()
     }
 
     /// The payload type of the track's packets.

@@ -1,6 +1,7 @@
 //! Access units to packets: the inverse of what the assemblers do.
 
 use super::av1::write_leb128;
+use super::parameter_sets::ParameterSets;
 use crate::rtp::pcm::Depth;
 use crate::rtp::{HEADER_BYTES, Header};
 use glassline_media::bitstream::h264::nals;
@@ -33,6 +34,8 @@ pub struct Packetizer {
     payload_bytes: usize,
     packets: u32,
     bytes: u32,
+    /// The newest parameter sets, for key frames that come without them.
+    sets: ParameterSets,
 }
 
 /// Where a packet goes.
@@ -67,7 +70,8 @@ impl Packetizer {
         if payload_bytes < PAYLOAD_MIN {
             return Err(PacketizerError::Payload(payload_bytes));
         }
-        Ok(Packetizer { codec, payload_type, ssrc, sequence, payload_bytes, packets: 0, bytes: 0 })
+        let sets = ParameterSets::default();
+        Ok(Packetizer { codec, payload_type, ssrc, sequence, payload_bytes, packets: 0, bytes: 0, sets })
     }
 
     /// The number of the next packet.
@@ -92,6 +96,12 @@ impl Packetizer {
             return;
         }
         match self.codec {
+            Codec::H264 | Codec::H265 if unit.random_access => {
+                // A receiver may begin with any key frame, and a description that is older than the sets has others.
+                self.sets.update(self.codec, &unit.data);
+                let whole = self.sets.complete(self.codec, unit.data.to_vec());
+                self.write_nals(&whole, timestamp, out);
+            }
             Codec::H264 | Codec::H265 => self.write_nals(&unit.data, timestamp, out),
             Codec::Av1 => self.write_obus(&unit.data, timestamp, out),
             Codec::Aac => self.write_aac(&unit.data, timestamp, out),

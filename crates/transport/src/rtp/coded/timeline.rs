@@ -58,6 +58,8 @@ struct Clock {
     placed_until: Option<Ticks>,
     /// The newest unit: its time stamp, its decoding time, and when it came.
     newest: Option<(u64, Ticks, Time)>,
+    /// The next unit is of another sender.
+    restarts: bool,
 }
 
 impl Clock {
@@ -100,6 +102,7 @@ impl Timeline {
             is_aligned: false,
             placed_until: None,
             newest: None,
+            restarts: false,
         };
         Timeline { clocks: rates_hz.iter().map(clock).collect(), dropped: 0, moved: 0 }
     }
@@ -117,6 +120,19 @@ impl Timeline {
     /// Whether the sender's wall clock is believed, of the newest report; `None` before one.
     pub fn believes(&self) -> Option<bool> {
         self.clocks.iter().find_map(|clock| clock.report).map(|report| report.is_believed)
+    }
+
+    /// Whether a track has units, so that reports of it say something.
+    pub fn has_begun(&self, track: usize) -> bool {
+        self.clocks.get(track).is_some_and(|clock| clock.newest.is_some())
+    }
+
+    /// Another sender follows on a track: its next unit is anchored where it arrives, and reports from before count no more.
+    pub fn restart(&mut self, track: usize) {
+        if let Some(clock) = self.clocks.get_mut(track) {
+            (clock.anchor, clock.report, clock.is_aligned) = (None, None, false);
+            clock.restarts = true;
+        }
     }
 
     /// A track's sender has reported, which came when our wall clock said `utc`.
@@ -154,7 +170,7 @@ impl Timeline {
     /// before what is placed already: it is dropped and counted.
     pub fn place(&mut self, track: usize, unit: CodedUnit, now: Time) -> Option<Placed> {
         let clock = self.clocks.get_mut(track)?;
-        let mut jumps = false;
+        let mut jumps = std::mem::take(&mut clock.restarts);
         if let Some((newest, _, came)) = clock.newest {
             let passed = Ticks::from_time(Time::ZERO + now.since(came)).0;
             let ahead = clock.ticks(newest, unit.timestamp);
@@ -290,6 +306,18 @@ mod tests {
             timeline.handle_report(track, &report(0, seconds << 32), NOW);
         }
         assert_eq!(timeline.moved(), 0);
+    }
+
+    #[test]
+    fn another_sender_begins_where_it_arrives_however_near_its_stamps_are() {
+        let mut timeline = Timeline::new(&[90_000]);
+        assert_eq!(millis(&mut timeline, 0, 90_000, 1000), Some(1000));
+        let ntp = rtcp::ntp_of(NOW);
+        timeline.handle_report(0, &report(90_000, ntp), NOW);
+        timeline.restart(0);
+        let placed = timeline.place(0, unit(90_000 + 4 * 90_000), Time::from_millis(1100)).unwrap();
+        assert_eq!((placed.unit.dts.0 / 90, placed.jumps, placed.captured), (1100, true, None));
+        assert_eq!(millis(&mut timeline, 0, 90_000 + 4 * 90_000 + 3600, 1140), Some(1140));
     }
 
     #[test]

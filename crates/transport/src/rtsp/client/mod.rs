@@ -20,13 +20,14 @@ pub use error::ClientError;
 
 use super::auth::{Answerer, Credentials};
 use super::message::{Incoming, Parser, Request, Response, write_interleaved};
-use super::receiver::Receiver;
 use super::transport::{Lower, Transport};
 use super::uri::{Base, Uri};
 use crate::rtp::coded::Placed;
 use crate::rtp::rtcp;
+use crate::rtp::session::receiver::Receiver;
 use crate::rtp::source::Origin;
 use crate::rtp::{self, Packet};
+use crate::splitmix;
 use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -486,10 +487,7 @@ impl ClientSession {
 
     /// The next of a row of numbers that begins with the settings' randomness (splitmix64).
     fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
+        splitmix::next(&mut self.random)
     }
 
     /// Sends a request.

@@ -14,12 +14,13 @@ mod tests;
 
 use super::auth::Shown;
 use super::message::{Incoming, MessageError, Parser, Request, write_interleaved};
-use super::offer::OfferedTrack;
-use super::receiver::Receiver;
-use super::sender::Sender;
 use super::tracks::PlayedTrack;
+use crate::rtp::session::offer::OfferedTrack;
+use crate::rtp::session::receiver::Receiver;
+use crate::rtp::session::sender::Sender;
 use crate::rtp::source::Origin;
 use crate::rtp::{self, rtcp};
+use crate::splitmix;
 use glassline_media::{AccessUnit, Time, Utc};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -197,7 +198,7 @@ impl ServerSession {
     }
 
     fn next_random(&mut self) -> u64 {
-        next_random(&mut self.random)
+        splitmix::next(&mut self.random)
     }
 
     /// What has to be done next.
@@ -411,12 +412,4 @@ impl ServerSession {
         }
         self.over.get_or_insert(Over::Ended);
     }
-}
-
-/// splitmix64.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }

@@ -2,14 +2,14 @@
 
 use super::{
     METHODS, Output, Over, REALM, Receiver, Role, SESSION_TIME, Sender, ServerSession, State, Track, Way,
-    next_random,
 };
+use crate::rtp::session::offer::{self, OfferedTrack};
 use crate::rtsp::message::{Request, Response};
-use crate::rtsp::offer::{self, OfferedTrack};
 use crate::rtsp::tracks;
 use crate::rtsp::transport::Transport;
 use crate::rtsp::uri::{Base, Uri};
 use crate::sdp::CodedDescription;
+use crate::splitmix;
 use glassline_media::{Time, Utc};
 
 /// Bytes of payload in a packet: with all headers it fits in 1,500, also where some tunnel takes 40.
@@ -251,7 +251,7 @@ impl ServerSession {
             }
             Role::Watch => {
                 let random = &mut self.random;
-                self.sender = Some(Sender::new(&self.offered, PAYLOAD_BYTES, || next_random(random)));
+                self.sender = Some(Sender::new(&self.offered, PAYLOAD_BYTES, || splitmix::next(random)));
             }
         }
         (self.state, self.alive, self.has_begun) = (State::Running(role), now, true);

@@ -6,6 +6,7 @@ use crate::rtp::source::Origin;
 use crate::rtp::{self, Packet};
 use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How often a receiver reports (RFC 3550 §6.2).
@@ -18,6 +19,8 @@ struct Track {
     depacketizer: Depacketizer,
     reports: rtcp::Receiver,
     has_ended: bool,
+    /// The sender that is listened to.
+    ssrc: Option<u32>,
 }
 
 /// The tracks of a session, as they come.
@@ -39,6 +42,7 @@ impl Receiver {
             depacketizer: Depacketizer::new(format, *payload_type, settings),
             reports: rtcp::Receiver::new(ssrc, format.clock_hz()),
             has_ended: false,
+            ssrc: None,
         };
         Receiver {
             tracks: tracks.iter().map(track).collect(),
@@ -47,6 +51,24 @@ impl Receiver {
             next_report: Time::NEVER,
             newest: None,
         }
+    }
+
+    /// Packets of track `track` are taken from these addresses alone; from any where there are none. For a track that nothing has
+    /// come of.
+    pub fn allow(&mut self, track: usize, sources: Vec<IpAddr>) {
+        if let Some(known) = self.tracks.get_mut(track) {
+            known.depacketizer.allow(sources);
+        }
+    }
+
+    /// The sender of track `track` that is listened to, and its address.
+    pub fn source(&self, track: usize) -> Option<(u32, Option<SocketAddr>)> {
+        self.tracks.get(track)?.depacketizer.source()
+    }
+
+    /// The payload type of the packets of track `track` that are taken.
+    pub fn payload_type(&self, track: usize) -> Option<u8> {
+        Some(self.tracks.get(track)?.depacketizer.payload_type())
     }
 
     /// A datagram of track `track`, of RTP or RTCP, which came from `from` when our wall clock said `utc`.
@@ -72,6 +94,11 @@ impl Receiver {
             known.has_ended = false;
             self.newest = Some(now);
             self.next_report = self.next_report.min(now + REPORT_TIME);
+        }
+        let ssrc = known.depacketizer.source().map(|(ssrc, _)| ssrc);
+        if ssrc.is_some() && ssrc != std::mem::replace(&mut known.ssrc, ssrc).or(ssrc) {
+            // Stamps and reports of the sender before say nothing of this one's.
+            self.timeline.restart(track);
         }
         self.collect(track, now);
     }
@@ -119,9 +146,11 @@ impl Receiver {
         self.newest
     }
 
-    /// Whether all senders have said goodbye.
+    /// Whether all senders that packets have come of have said goodbye.
     pub fn has_ended(&self) -> bool {
-        !self.tracks.is_empty() && self.tracks.iter().all(|track| track.has_ended)
+        let mut sending =
+            self.tracks.iter().filter(|track| track.ssrc.is_some() || track.has_ended).peekable();
+        sending.peek().is_some() && sending.all(|track| track.has_ended)
     }
 
     /// What came, by track.

@@ -1,4 +1,4 @@
-//! What a server has to play: tracks by their first units, and the description of them.
+//! What is sent: tracks by their first units, and the description of them, for clients of RTSP and for a file.
 
 use crate::rtp::coded::{Packetizer, PacketizerError};
 use base64::Engine;
@@ -9,6 +9,7 @@ use glassline_media::bitstream::program_config::ProgramConfig;
 use glassline_media::bitstream::{adts, s302m};
 use glassline_media::{AccessUnit, Codec};
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// The first dynamic payload type (RFC 3551 §3).
 const FIRST_PAYLOAD_TYPE: u8 = 96;
@@ -74,6 +75,13 @@ impl OfferedTrack {
         self.clock_hz
     }
 
+    /// Whether packets of the other can follow those of this one: they differ in what `a=fmtp` says at most.
+    pub fn has_packets_of(&self, other: &OfferedTrack) -> bool {
+        let OfferedTrack { codec, payload_type, clock_hz, map, .. } = self;
+        (codec, payload_type, clock_hz, map)
+            == (&other.codec, &other.payload_type, &other.clock_hz, &other.map)
+    }
+
     /// Packets of it with this sender, from the number `sequence` on.
     ///
     /// # Errors
@@ -106,21 +114,74 @@ fn aac(frame: &[u8]) -> Option<(u32, String, String)> {
     Some((header.rate_hz, map, text))
 }
 
-/// The description of tracks (RFC 8866). Their controls are `trackID=0` and on.
+/// The description of tracks for RTSP (RFC 8866). Their controls are `trackID=0` and on.
 pub fn describe(name: &str, tracks: &[OfferedTrack]) -> String {
-    let name: String = name.chars().filter(|letter| !letter.is_control()).take(80).collect();
+    let name = title(name);
     let mut text =
         format!("v=0\r\no=- 0 0 IN IP4 0.0.0.0\r\ns={name}\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\na=control:*\r\n");
     for (number, track) in tracks.iter().enumerate() {
-        let OfferedTrack { codec, payload_type, map, parameters, .. } = track;
-        let medium = if codec.is_video() { "video" } else { "audio" };
-        let _ = write!(text, "m={medium} 0 RTP/AVP {payload_type}\r\na=rtpmap:{payload_type} {map}\r\n");
-        if !parameters.is_empty() {
-            let _ = write!(text, "a=fmtp:{payload_type} {parameters}\r\n");
-        }
+        section(track, 0, &mut text);
         let _ = write!(text, "a=control:trackID={number}\r\n");
     }
     text
+}
+
+/// Ports of sound above those of pictures: each track takes two, for packets and for reports (RFC 3550 §11).
+pub const SOUND_PORT: u16 = 2;
+
+/// Where packets of a session go that a file describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placing {
+    /// What stays the same while the description changes.
+    pub session_id: u64,
+    /// Higher with each change.
+    pub version: u64,
+    /// The receiver, or the group.
+    pub to: IpAddr,
+    /// The port of pictures; that of sound is [`SOUND_PORT`] higher.
+    pub port: u16,
+    /// Routers that packets to a group may pass.
+    pub ttl: u8,
+    /// The address that they come from, where it is known: a group is joined for it alone.
+    pub source: Option<IpAddr>,
+}
+
+/// The description of tracks for a file, by which receivers of the packets find and read them.
+pub fn describe_placed(name: &str, tracks: &[OfferedTrack], placing: &Placing) -> String {
+    let Placing { session_id, version, to, port, ttl, source } = placing;
+    let kind = |ip: &IpAddr| if ip.is_ipv4() { "IP4" } else { "IP6" };
+    // A host's own address is not always known, and receivers only compare it.
+    let origin = source.unwrap_or(if to.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() });
+    let name = title(name);
+    let mut text = format!("v=0\r\no=- {session_id} {version} IN {} {origin}\r\ns={name}\r\n", kind(&origin));
+    let _ = write!(text, "c=IN {} {to}", kind(to));
+    if to.is_ipv4() && to.is_multicast() {
+        let _ = write!(text, "/{ttl}");
+    }
+    text.push_str("\r\nt=0 0\r\n");
+    if let Some(source) = source.filter(|_| to.is_multicast()) {
+        let _ = write!(text, "a=source-filter: incl IN {} {to} {source}\r\n", kind(to));
+    }
+    for track in tracks {
+        let above = if track.codec.is_video() { 0 } else { SOUND_PORT };
+        section(track, port.saturating_add(above), &mut text);
+    }
+    text
+}
+
+/// A name for `s=`, which must not be empty.
+fn title(name: &str) -> String {
+    let name: String = name.chars().filter(|letter| !letter.is_control()).take(80).collect();
+    if name.is_empty() { "-".to_owned() } else { name }
+}
+
+fn section(track: &OfferedTrack, port: u16, text: &mut String) {
+    let OfferedTrack { codec, payload_type, map, parameters, .. } = track;
+    let medium = if codec.is_video() { "video" } else { "audio" };
+    let _ = write!(text, "m={medium} {port} RTP/AVP {payload_type}\r\na=rtpmap:{payload_type} {map}\r\n");
+    if !parameters.is_empty() {
+        let _ = write!(text, "a=fmtp:{payload_type} {parameters}\r\n");
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +230,41 @@ mod tests {
             OfferedTrack::of(&unit(Codec::H264, &[0, 0, 1, 0x65]), 0),
             None,
             "it has no parameter sets"
+        );
+    }
+
+    #[test]
+    fn a_description_in_a_file_says_where_packets_go() {
+        let picture = unit(Codec::H264, &[0, 0, 1, 0x67, 0x42, 0, 0x1f, 0, 0, 1, 0x68, 0xce, 0, 0, 1, 0x65]);
+        let tracks = [
+            OfferedTrack::of(&picture, 0).unwrap(),
+            OfferedTrack::of(&unit(Codec::Opus, &[8, 1]), 1).unwrap(),
+        ];
+        let mut placing = Placing {
+            session_id: 7,
+            version: 2,
+            to: "239.1.2.3".parse().unwrap(),
+            port: 5004,
+            ttl: 4,
+            source: Some("192.0.2.7".parse().unwrap()),
+        };
+        let text = describe_placed("hall\r\nm=x", &tracks, &placing);
+        assert!(
+            text.starts_with(
+                "v=0\r\no=- 7 2 IN IP4 192.0.2.7\r\ns=hallm=x\r\nc=IN IP4 239.1.2.3/4\r\nt=0 0\r\n"
+            ),
+            "{text}"
+        );
+        let read = CodedDescription::parse_bytes(text.as_bytes()).unwrap();
+        let ports: Vec<(u16, u8)> =
+            read.tracks.iter().map(|track| (track.port, track.encodings[0].payload_type)).collect();
+        assert_eq!(ports, [(5004, 96), (5006, 97)]);
+        assert!(read.tracks.iter().all(|track| track.sources == [placing.source.unwrap()]));
+        (placing.to, placing.source) = ("ff3e::1".parse().unwrap(), None);
+        let text = describe_placed("", &tracks[1..], &placing);
+        assert!(
+            text.contains("IN IP6 ::\r\ns=-\r\nc=IN IP6 ff3e::1\r\n") && text.contains("m=audio 5006 "),
+            "{text}"
         );
     }
 }

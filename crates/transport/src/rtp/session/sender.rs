@@ -22,25 +22,66 @@ struct Track {
     next_report: Time,
 }
 
+impl Track {
+    /// `random` gives numbers that others should not guess.
+    fn new(offered: &OfferedTrack, payload_bytes: usize, random: &mut dyn FnMut() -> u64) -> Option<Track> {
+        let [a, b, c, d, e, f, g, h] = random().to_be_bytes();
+        let (ssrc, offset) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        // What is offered has a format; less than the least payload is never asked for.
+        let sequence = u16::from_be_bytes([h, a]);
+        let packetizer = offered.packetizer(ssrc, sequence, payload_bytes.max(256)).ok()?;
+        let clock_hz = offered.clock_hz();
+        Some(Track { packetizer, clock_hz, offset, newest: None, next_report: Time::ZERO })
+    }
+
+    fn report(&self, timestamp: u32, captured: Utc) -> Vec<u8> {
+        let (packets, bytes) = self.packetizer.sent();
+        let (ssrc, ntp) = (self.packetizer.ssrc(), rtcp::ntp_of(captured));
+        rtcp::write_sender_report(&SenderReport { ssrc, ntp, timestamp, packets, bytes }, NAME)
+    }
+
+    fn goodbye(&self) -> Vec<u8> {
+        let (timestamp, captured) = self.newest.unwrap_or((0, Utc::from_nanos(0)));
+        let mut compound = self.report(timestamp, captured);
+        rtcp::write_goodbye(self.packetizer.ssrc(), &mut compound);
+        compound
+    }
+}
+
 /// The tracks of a session, as they are sent.
 #[derive(Debug)]
 pub struct Sender {
-    tracks: Vec<Track>,
+    tracks: Vec<Option<Track>>,
 }
 
 impl Sender {
     /// Of these tracks, in packets of at most `payload_bytes` behind the header. `random` gives numbers that others should not guess.
     pub fn new(offered: &[OfferedTrack], payload_bytes: usize, mut random: impl FnMut() -> u64) -> Sender {
-        let track = |offered: &OfferedTrack| {
-            let [a, b, c, d, e, f, g, h] = random().to_be_bytes();
-            let (ssrc, offset) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-            // What is offered has a format; less than the least payload is never asked for.
-            let packetizer =
-                offered.packetizer(ssrc, u16::from_be_bytes([h, a]), payload_bytes.max(256)).ok()?;
-            let clock_hz = offered.clock_hz();
-            Some(Track { packetizer, clock_hz, offset, newest: None, next_report: Time::ZERO })
-        };
-        Sender { tracks: offered.iter().filter_map(track).collect() }
+        let track = |offered| Track::new(offered, payload_bytes, &mut random);
+        Sender { tracks: offered.iter().map(track).collect() }
+    }
+
+    /// The tracks that were [offered](Sender::new) one after the other: this one is number `number`, which may be further than the
+    /// others are. What was there before ends: its goodbye is returned, if it has sent anything.
+    pub fn put(
+        &mut self,
+        number: usize,
+        offered: &OfferedTrack,
+        payload_bytes: usize,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Option<Vec<u8>> {
+        if self.tracks.len() <= number {
+            self.tracks.resize_with(number.saturating_add(1), || None);
+        }
+        let place = self.tracks.get_mut(number)?;
+        let former = std::mem::replace(place, Track::new(offered, payload_bytes, random))?;
+        former.newest.map(|_| former.goodbye())
+    }
+
+    /// Track `number` ends: its goodbye is returned, if it has sent anything.
+    pub fn remove(&mut self, number: usize) -> Option<Vec<u8>> {
+        let former = self.tracks.get_mut(number)?.take()?;
+        former.newest.map(|_| former.goodbye())
     }
 
     /// Gives the packets of a unit to `out`, and in front of them a report where one is due, each with whether it is one. `captured` is
@@ -53,35 +94,25 @@ impl Sender {
         now: Time,
         out: &mut dyn FnMut(bool, &[u8]),
     ) {
-        let Some(track) = self.tracks.get_mut(track) else { return };
+        let Some(Some(track)) = self.tracks.get_mut(track) else { return };
         let timestamp = track.offset.wrapping_add(stamp(unit.pts, track.clock_hz));
         track.newest = Some((timestamp, captured));
         if now >= track.next_report {
             track.next_report = now + REPORT_TIME;
-            let (packets, bytes) = track.packetizer.sent();
-            let (ssrc, ntp) = (track.packetizer.ssrc(), rtcp::ntp_of(captured));
-            let report = SenderReport { ssrc, ntp, timestamp, packets, bytes };
-            out(true, &rtcp::write_sender_report(&report, NAME));
+            out(true, &track.report(timestamp, captured));
         }
         track.packetizer.packetize(unit, timestamp, &mut |packet| out(false, packet));
     }
 
     /// A goodbye of each track, with its number.
     pub fn goodbyes(&self) -> impl Iterator<Item = (usize, Vec<u8>)> {
-        self.tracks.iter().enumerate().map(|(number, track)| {
-            let (timestamp, captured) = track.newest.unwrap_or((0, Utc::from_nanos(0)));
-            let (packets, bytes) = track.packetizer.sent();
-            let (ssrc, ntp) = (track.packetizer.ssrc(), rtcp::ntp_of(captured));
-            let report = SenderReport { ssrc, ntp, timestamp, packets, bytes };
-            let mut compound = rtcp::write_sender_report(&report, NAME);
-            rtcp::write_goodbye(ssrc, &mut compound);
-            (number, compound)
-        })
+        let tracks = self.tracks.iter().enumerate();
+        tracks.filter_map(|(number, track)| Some((number, track.as_ref()?.goodbye())))
     }
 
     /// The number of the next packet of a track, and its sender.
     pub fn next(&self, track: usize) -> Option<(u16, u32)> {
-        let track = self.tracks.get(track)?;
+        let track = self.tracks.get(track)?.as_ref()?;
         Some((track.packetizer.next_sequence(), track.packetizer.ssrc()))
     }
 }

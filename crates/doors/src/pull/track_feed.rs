@@ -1,0 +1,125 @@
+//! From the units of a session's tracks to publisher slots, whatever protocol the session is of.
+//!
+//! ```text
+//! units ─► delivery::assemble ─► MPEG-TS ─► publisher slots
+//! ```
+
+use super::publisher_slots::PublisherSlots;
+use super::table::Note;
+use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
+use glassline_media::Time;
+use glassline_streams::status::RtpCounts;
+use glassline_transport::rtp;
+use glassline_transport::rtp::coded::{self, Placed, TrackCounters};
+
+/// The tracks of one session, merged.
+#[derive(Default)]
+pub(super) struct TrackFeed(Option<Assembler>);
+
+impl TrackFeed {
+    /// Whether it knows the tracks.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Begins with tracks in these formats. Fails, in words for people, where MPEG-TS does not carry one.
+    pub(super) fn open<'a>(
+        &mut self,
+        formats: impl Iterator<Item = &'a coded::Format>,
+        now: Time,
+    ) -> Result<(), String> {
+        let mut assembler = Assembler::new();
+        let mut kinds = Kinds::default();
+        for (number, format) in formats.enumerate() {
+            let format = match format.audio() {
+                None => Format::Pictures(format.codec()),
+                Some(audio) => Format::Sound(audio),
+            };
+            kinds.pictures |= matches!(format, Format::Pictures(_));
+            kinds.sound |= matches!(format, Format::Sound(_));
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            assembler.declare(number, format, now).map_err(|error| error.to_string())?;
+        }
+        assembler.expect(kinds, now);
+        self.0 = Some(assembler);
+        Ok(())
+    }
+
+    /// Takes a unit of track `track`.
+    pub(super) fn push(&mut self, track: usize, placed: Placed, now: Time) {
+        if let Some(assembler) = &mut self.0 {
+            let track = u16::try_from(track).unwrap_or(u16::MAX);
+            assembler.push(track, placed.unit, placed.captured, now);
+        }
+    }
+
+    /// Passes on what is merged, and takes the slots for it. `is_resumed`: the first of it does not continue what the slots had
+    /// before. Returns whether there was anything. Fails in words for people.
+    pub(super) fn pass_on(
+        &mut self,
+        slots: &mut PublisherSlots,
+        note: &mut Note,
+        is_resumed: &mut bool,
+    ) -> Result<bool, String> {
+        let Some(assembler) = &mut self.0 else { return Ok(false) };
+        let mut has_any = false;
+        while let Some(written) = assembler.poll() {
+            if !slots.are_taken() {
+                slots.acquire()?;
+                note.sessions += 1;
+            }
+            if std::mem::take(is_resumed) {
+                slots.begin_anew();
+            }
+            has_any = true;
+            match written {
+                Written::Bytes(bytes) => slots.push(&bytes)?,
+                Written::Seam => slots.begin_anew(),
+            }
+        }
+        Ok(has_any)
+    }
+
+    /// When [`TrackFeed::handle_timeout`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Time {
+        self.0.as_ref().and_then(Assembler::poll_timeout).unwrap_or(Time::NEVER)
+    }
+
+    /// Gives up waiting for tracks that do not come.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if let Some(assembler) = &mut self.0 {
+            assembler.handle_timeout(now);
+        }
+    }
+}
+
+/// What became of the packets of all tracks. `refused`: packets of no track.
+pub(super) fn counts_of(refused: u64, tracks: impl Iterator<Item = TrackCounters>) -> RtpCounts {
+    let mut counts = RtpCounts { refused, ..RtpCounts::default() };
+    for track in tracks {
+        let rtp::Counters { received, lost, reordered, late, duplicate, stray, restarts } = track.packets;
+        counts.received += received;
+        counts.lost += lost;
+        counts.reordered += reordered;
+        counts.late += late;
+        counts.duplicate += duplicate;
+        counts.refused += stray + track.other_type + track.malformed;
+        counts.restarts += restarts;
+        counts.damaged_units += track.damaged;
+    }
+    counts
+}
+
+/// What came before, and what comes now: figures that never fall back to zero.
+pub(super) fn add(past: RtpCounts, now: RtpCounts) -> RtpCounts {
+    RtpCounts {
+        received: past.received + now.received,
+        lost: past.lost + now.lost,
+        reordered: past.reordered + now.reordered,
+        late: past.late + now.late,
+        duplicate: past.duplicate + now.duplicate,
+        refused: past.refused + now.refused,
+        restarts: past.restarts + now.restarts,
+        damaged_units: past.damaged_units + now.damaged_units,
+    }
+}

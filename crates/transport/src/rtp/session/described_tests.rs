@@ -1,0 +1,320 @@
+use super::*;
+use crate::rtp::Header;
+use crate::rtp::rtcp::SenderReport;
+use glassline_media::Codec;
+use proptest::prelude::*;
+
+const UTC: Utc = Utc::from_nanos(1_700_000_000_000_000_000);
+
+fn read(text: &str) -> Described {
+    Described::parse_bytes(text.as_bytes()).unwrap()
+}
+
+fn session(text: &str) -> DescribedSession {
+    DescribedSession::new(&read(text), 7, rtp::Settings::default())
+}
+
+fn packet(payload_type: u8, sequence: u16, timestamp: u32, ssrc: u32) -> Vec<u8> {
+    let header = Header { marker: true, payload_type, sequence, timestamp, ssrc };
+    // A packet of Opus, and a key frame of H.264.
+    let payload: &[u8] = if payload_type == 97 { &[8, 1] } else { &[0x65, 0x88, 0x80] };
+    [&header.write(), payload].concat()
+}
+
+fn from(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(1000 + ms)
+}
+
+fn report(ssrc: u32, timestamp: u32) -> Vec<u8> {
+    let ntp = rtcp::ntp_of(UTC);
+    rtcp::write_sender_report(&SenderReport { ssrc, ntp, timestamp, packets: 1, bytes: 9 }, "x")
+}
+
+/// What FFmpeg writes with two outputs of `-f rtp`.
+const FFMPEG: &str = "SDP:\nv=0\no=- 0 0 IN IP4 127.0.0.1\ns=No Name\nt=0 0\na=tool:libavformat 59.27.100\n\
+    m=video 5004 RTP/AVP 96\nc=IN IP4 127.0.0.1\nb=AS:800\na=rtpmap:96 H264/90000\n\
+    a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z0LAHtkDxWhAAAADAEAAAAwDxYuS,aMuMsg==; profile-level-id=42C01E\n\
+    m=audio 5006 RTP/AVP 97\nc=IN IP4 127.0.0.1\nb=AS:96\na=rtpmap:97 opus/48000/2\na=fmtp:97 sprop-stereo=1\n";
+
+#[test]
+fn a_file_of_ffmpeg_names_four_ports() {
+    let described = read(FFMPEG);
+    let ports: Vec<u16> = described.ports.iter().map(|port| port.address.port()).collect();
+    assert_eq!(ports, [5004, 5005, 5006, 5007]);
+    let tracks: Vec<_> = described.tracks.iter().map(|it| (it.format.codec(), it.rtp, it.rtcp)).collect();
+    assert_eq!(tracks, [(Codec::H264, 0, Some(1)), (Codec::Opus, 2, Some(3))]);
+    assert_eq!((described.name.as_str(), described.notices.len()), ("No Name", 0));
+}
+
+#[test]
+fn of_several_tracks_of_one_kind_the_first_that_is_sent_and_can_be_carried_is_taken() {
+    let described = read(
+        "c=IN IP4 127.0.0.1\nm=audio 5000 RTP/AVP 0\nm=video 0 RTP/AVP 96\na=rtpmap:96 H264/90000\nm=video 5002 RTP/AVP 97\n\
+         a=rtpmap:97 raw/90000\nm=video 5004 RTP/AVP 98\na=rtpmap:98 H265/90000\nm=video 5008 RTP/AVP 99\na=rtpmap:99 H264/90000\n\
+         m=application 5010 RTP/AVP 107\n",
+    );
+    assert_eq!(described.tracks.len(), 1);
+    assert_eq!((described.tracks[0].format.codec(), described.ports[0].address.port()), (Codec::H265, 5004));
+    let words = described.notices.join("\n");
+    for part in
+        ["PCMU has no place", "port is 0", "raw is not read", "a further track", "neither video nor audio"]
+    {
+        assert!(words.contains(part), "{words}");
+    }
+    let none = Described::parse_bytes(b"m=audio 5000 RTP/AVP 0\n").unwrap_err();
+    assert!(none.to_string().contains("PCMU has no place in MPEG-TS"), "{none}");
+    assert!(matches!(Described::parse_bytes(b"hello"), Err(DescribedError::Sdp(_))));
+}
+
+#[test]
+fn a_description_without_an_address_is_received_at_any_of_ours() {
+    let described = read("m=video 65535 RTP/AVP 96\nc=IN IP4 encoder.example\na=rtpmap:96 H264/90000\n");
+    assert_eq!(described.ports[0].address, from("0.0.0.0:65535"));
+    assert_eq!(described.tracks[0].rtcp, None, "there is no port behind it");
+    assert!(described.notices[0].contains("no address"), "{:?}", described.notices);
+}
+
+#[test]
+fn reports_come_where_the_description_says() {
+    let described = read(
+        "c=IN IP4 239.1.2.3/9\na=source-filter: incl IN IP4 * 192.0.2.7\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\na=rtcp:6001\n\
+         m=audio 5008 RTP/AVP 97\na=rtpmap:97 opus/48000/2\na=rtcp-mux\n",
+    );
+    let ports: Vec<u16> = described.ports.iter().map(|port| port.address.port()).collect();
+    assert_eq!(ports, [5004, 6001, 5008]);
+    assert_eq!((described.tracks[0].rtcp, described.tracks[1].rtcp), (Some(1), Some(2)));
+    assert!(described.ports.iter().all(|port| port.sources == ["192.0.2.7".parse::<IpAddr>().unwrap()]));
+    assert_eq!(described.tracks[0].ttl, Some(9));
+}
+
+#[test]
+fn tracks_at_one_port_are_told_apart_by_payload_type_and_reports_by_ssrc() {
+    let mut session = session(
+        "c=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\na=rtcp-mux\n\
+         m=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\na=rtcp-mux\n",
+    );
+    let sender = from("127.0.0.1:9000");
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(0), UTC);
+    session.handle_datagram(0, &packet(97, 1, 0, 12), sender, at(20), UTC);
+    session.handle_datagram(0, &packet(98, 1, 0, 13), sender, at(20), UTC);
+    assert_eq!(
+        (session.refused(), session.poll().map(|it| it.0), session.poll().map(|it| it.0)),
+        (1, Some(0), Some(1))
+    );
+    session.handle_datagram(0, &report(11, 0), sender, at(21), UTC);
+    session.handle_datagram(0, &report(12, 0), sender, at(22), UTC);
+    assert_eq!(session.receiver().timeline().moved(), 1, "sound is moved by 20 ms");
+    assert_eq!(session.refused(), 1);
+    // The same port and the same payload type are no way to tell them apart.
+    let described = read(
+        "c=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\nm=audio 5004 RTP/AVP 96\na=rtpmap:96 opus/48000/2\n",
+    );
+    assert!(described.tracks.len() == 1 && described.notices[0].contains("payload type"), "{described:?}");
+}
+
+#[test]
+fn sound_at_the_port_of_the_pictures_reports_is_received() {
+    // Some encoders number their ports one after the other.
+    let mut session = session(&FFMPEG.replace("m=audio 5006", "m=audio 5005"));
+    let sender = from("127.0.0.1:9000");
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(0), UTC);
+    session.handle_datagram(1, &packet(97, 1, 0, 12), sender, at(0), UTC);
+    session.handle_datagram(1, &report(11, 0), sender, at(1), UTC);
+    assert_eq!((session.poll().map(|it| it.0), session.poll().map(|it| it.0)), (Some(0), Some(1)));
+    assert_eq!((session.refused(), session.receiver().timeline().believes()), (0, Some(true)));
+}
+
+#[test]
+fn reports_and_goodbyes_of_strangers_are_refused() {
+    let mut session = session(FFMPEG);
+    let (sender, stranger) = (from("127.0.0.1:9000"), from("127.0.0.2:9000"));
+    session.handle_datagram(1, &report(11, 0), stranger, at(0), UTC);
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(0), UTC);
+    session.handle_datagram(0, &packet(96, 2, 3600, 11), stranger, at(1), UTC);
+    let mut goodbye = report(11, 0);
+    rtcp::write_goodbye(11, &mut goodbye);
+    let mut other = report(12, 0);
+    rtcp::write_goodbye(11, &mut other);
+    session.handle_datagram(1, &goodbye, stranger, at(1), UTC);
+    session.handle_datagram(1, &report(12, 0), sender, at(1), UTC);
+    session.handle_datagram(1, &other, sender, at(1), UTC);
+    assert_eq!((session.refused(), session.receiver().timeline().believes()), (4, None));
+    assert!(!session.receiver().has_ended());
+    // The sender's own, from its port of reports; sound has sent nothing, and does not hold the end up.
+    session.handle_datagram(1, &goodbye, from("127.0.0.1:9001"), at(2), UTC);
+    assert_eq!((session.refused(), session.receiver().timeline().believes()), (4, Some(true)));
+    assert!(session.receiver().has_ended());
+}
+
+#[test]
+fn a_report_in_front_of_the_first_packet_counts_once_that_has_come() {
+    let mut session = session(FFMPEG);
+    let sender = from("127.0.0.1:9000");
+    for number in 0..3 {
+        session.handle_datagram(1, &report(11, number), from("127.0.0.1:9001"), at(0), UTC);
+    }
+    session.handle_datagram(3, &report(5, 0), from("127.0.0.2:9001"), at(0), UTC);
+    assert_eq!(session.refused(), 2, "the newest is kept");
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(1), UTC);
+    assert_eq!(session.receiver().timeline().believes(), Some(true));
+    session.handle_datagram(0, &packet(96, 2, 3600, 11), sender, at(41), UTC);
+    let captured = std::iter::from_fn(|| session.poll()).filter(|(_, placed)| placed.captured.is_some());
+    assert_eq!(captured.count(), 1, "the unit behind it has its capture time");
+    session.handle_datagram(2, &packet(97, 1, 0, 12), sender, at(50), UTC);
+    assert_eq!(session.refused(), 3, "the other one was of a stranger");
+}
+
+#[test]
+fn our_reports_go_to_the_group_or_to_where_the_senders_come_from() {
+    let begin = |text: &str| {
+        let mut session = session(text);
+        session.handle_datagram(0, &packet(96, 1, 0, 11), from("127.0.0.1:9000"), at(0), UTC);
+        session
+    };
+    let mut unicast = begin(FFMPEG);
+    assert!(unicast.poll_reports(at(6000)).is_empty(), "it is not known where to");
+    unicast.handle_datagram(1, &report(11, 0), from("127.0.0.1:9005"), at(6001), UTC);
+    let due = unicast.poll_timeout();
+    assert!(unicast.poll_reports(at(6002)).is_empty(), "it is not time yet");
+    let reports = unicast.poll_reports(due);
+    assert_eq!(reports.len(), 1);
+    assert_eq!((reports[0].port, reports[0].to, reports[0].ttl), (1, from("127.0.0.1:9005"), None));
+    assert_eq!(reports[0].bytes[..2], [0x81, 201]);
+    let mut group = begin(&FFMPEG.replace("c=IN IP4 127.0.0.1\nb=AS:800", "c=IN IP4 239.1.2.3/9"));
+    let reports = group.poll_reports(at(6000));
+    assert_eq!((reports[0].port, reports[0].to, reports[0].ttl), (1, from("239.1.2.3:5005"), Some(9)));
+}
+
+#[test]
+fn another_ssrc_is_another_session_and_another_payload_type_is_told() {
+    let mut session = session(FFMPEG);
+    let sender = from("127.0.0.1:9000");
+    for number in 0..3u16 {
+        session.handle_datagram(
+            0,
+            &packet(96, number, u32::from(number) * 3600, 11),
+            sender,
+            at(40 * u64::from(number)),
+            UTC,
+        );
+    }
+    session.handle_datagram(1, &report(11, 0), sender, at(90), UTC);
+    // Near stamps of another sender half a second later.
+    for number in 0..3u16 {
+        session.handle_datagram(
+            0,
+            &packet(96, 900 + number, 3600 * u32::from(7 + number), 12),
+            sender,
+            at(600 + 40 * u64::from(number)),
+            UTC,
+        );
+    }
+    let placed: Vec<_> = std::iter::from_fn(|| session.poll()).map(|(_, placed)| placed).collect();
+    let times: Vec<i64> = placed.iter().map(|it| it.unit.dts.0 / 90).collect();
+    let jumps: Vec<bool> = placed.iter().map(|it| it.jumps).collect();
+    assert_eq!(jumps, [false, false, false, true, false, false]);
+    assert_eq!(times[3..], [1640, 1680, 1720], "the second packet brings both");
+    assert!(placed[3..].iter().all(|it| it.captured.is_none()), "the report was the other one's");
+    assert_eq!(session.receiver().counters().next().unwrap().packets.restarts, 1);
+    assert_eq!(session.other_payload_types().count(), 0);
+    let mut other = DescribedSession::new(&read(FFMPEG), 7, rtp::Settings::default());
+    for number in 0..40u16 {
+        other.handle_datagram(
+            0,
+            &packet(100, number, u32::from(number) * 3600, 11),
+            sender,
+            at(40 * u64::from(number)),
+            UTC,
+        );
+    }
+    assert_eq!(other.other_payload_types().collect::<Vec<_>>(), [(96, 100)]);
+    assert!(other.poll().is_some());
+}
+
+#[test]
+fn packets_of_others_than_the_named_sender_are_refused() {
+    let text = FFMPEG.replace("b=AS:800", "a=source-filter: incl IN IP4 127.0.0.1 127.0.0.5");
+    let mut session = session(&text);
+    session.handle_datagram(0, &packet(96, 1, 0, 11), from("127.0.0.1:9000"), at(0), UTC);
+    assert!(session.poll().is_none());
+    session.handle_datagram(0, &packet(96, 1, 0, 12), from("127.0.0.5:9000"), at(1), UTC);
+    assert!(session.poll().is_some());
+    assert_eq!(session.receiver().counters().next().unwrap().packets.stray, 1);
+}
+
+/// Descriptions from reports about other programs, each with what is right about it.
+#[test]
+fn descriptions_that_other_programs_choke_on_are_received_by() {
+    let first_units = |text: &str, payloads: &[&[u8]]| {
+        let mut session = session(text);
+        let mut found = Vec::new();
+        for (number, payload) in (0u16..).zip(payloads) {
+            let timestamp = u32::from(number) * 3600;
+            let header = Header { marker: true, payload_type: 96, sequence: number, timestamp, ssrc: 11 };
+            let packet = [&header.write()[..], payload].concat();
+            session.handle_datagram(0, &packet, from("127.0.0.1:9000"), at(40 * u64::from(number)), UTC);
+            found.extend(std::iter::from_fn(|| session.poll()).map(|(_, placed)| placed.unit.data.to_vec()));
+        }
+        found
+    };
+    let (sps, pps, key) = ([0x67, 0x42, 0, 0x1f], [0x68, 0xce], [0x65, 0x88, 0x80]);
+    let has = |unit: &[u8], part: &[u8]| unit.windows(part.len()).any(|found| found == part);
+    // FFmpeg pull request 181: a camera's description has the sequence parameter set, and nothing behind the comma.
+    let hikvision = "m=video 5004 RTP/AVP 96\nc=IN IP4 127.0.0.1\na=rtpmap:96 H264/90000\n\
+        a=fmtp:96 sprop-parameter-sets=Z0IAH5WoPASaEAAAcIAAFfkIQA==,;packetization-mode=1\n";
+    let units = first_units(hikvision, &[&pps, &key]);
+    assert!(
+        units.len() == 1 && has(&units[0], &[0x67, 0x42, 0, 0x1f, 0x95]) && has(&units[0], &pps),
+        "{units:?}"
+    );
+    // gortsplib 88, agent 105: parameter sets are in band alone, or the description says an empty one.
+    for parameters in
+        ["profile-level-id=4D0014;packetization-mode=0", "packetization-mode=1;sprop-parameter-sets="]
+    {
+        let text = format!(
+            "m=video 5004 RTP/AVP 96\nc=IN IP4 127.0.0.1\na=rtpmap:96 H264/90000\na=fmtp:96 {parameters}\n"
+        );
+        let units = first_units(&text, &[&sps, &pps, &key, &key]);
+        assert!(units.len() == 2 && units.iter().all(|unit| has(unit, &sps) && has(unit, &pps)), "{units:?}");
+    }
+    // mediamtx 115, ijkplayer 3339: VLC's bandwidth modifier, and origins that are no addresses.
+    for origin in ["16379793953309178445 16379793953309178445 IN IP4 5c2b68da", "0 0 IN IP4 null"] {
+        let described = read(&format!(
+            "v=0\no=- {origin}\ns=Unnamed\ni=N/A\nc=IN IP4 192.168.10.10\nt=0 0\na=recvonly\nm=audio 5004 RTP/AVP 96\nb=RR:0\n\
+             a=rtpmap:96 mpeg4-generic/22050\na=fmtp:96 streamtype=5; profile-level-id=15; mode=AAC-hbr; config=1388; SizeLength=13; \
+             IndexLength=3; IndexDeltaLength=3; Profile=1;\n"
+        ));
+        assert_eq!((described.tracks[0].format.codec(), described.notices.len()), (Codec::Aac, 0));
+    }
+    // ZLMediaKit 2181: one sender for all groups, the address behind the media, and sound that MPEG-TS does not carry.
+    let described = read(
+        "a=type:broadcast\na=rtcp-unicast: reflection\na=source-filter: incl IN IP4 * 10.30.7.8\nm=video 34366 RTP/AVP 96\n\
+         c=IN IP4 232.198.131.28/25\na=rtpmap:96 H264/90000\nm=audio 34368 RTP/AVP 8\nc=IN IP4 232.198.131.28/25\n\
+         a=rtpmap:8 PCMA/8000/1\n",
+    );
+    assert_eq!(described.ports[0].address, from("232.198.131.28:34366"));
+    assert_eq!(described.ports[0].sources, ["10.30.7.8".parse::<IpAddr>().unwrap()]);
+    assert!(described.notices.len() == 1 && described.notices[0].contains("PCMA"), "{:?}", described.notices);
+}
+
+proptest! {
+    #[test]
+    fn no_description_and_no_datagrams_panic(
+        lines in prop::collection::vec("(m=(video|audio) [0-9]{1,5} RTP/AVP 9[6-8]|a=rtpmap:9[6-8] (H264/90000|opus/48000/2|L24/48000/2)|c=IN IP4 [12][0-9]{0,2}.0.0.1(/9)?|a=rtcp(-mux|:[0-9]{0,5})|a=source-filter: incl IN IP4 [*] 10.0.0.[0-9])", 0..40),
+        datagrams in prop::collection::vec((0usize..6, prop::collection::vec(any::<u8>(), 0..60)), 0..20),
+    ) {
+        let Ok(described) = Described::parse_bytes(lines.join("\n").as_bytes()) else { return Ok(()) };
+        prop_assert!((1..=2).contains(&described.tracks.len()) && described.ports.len() <= 4);
+        prop_assert!(described.tracks.iter().all(|it| it.rtp < described.ports.len() && it.rtcp.is_none_or(|rtcp| rtcp < described.ports.len())));
+        let mut session = DescribedSession::new(&described, 7, rtp::Settings::default());
+        for (port, bytes) in &datagrams {
+            session.handle_datagram(*port, bytes, from("127.0.0.1:9"), at(0), UTC);
+        }
+        session.handle_timeout(at(9000));
+        let _ = session.poll_reports(at(9000));
+    }
+}
