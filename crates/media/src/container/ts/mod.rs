@@ -27,6 +27,7 @@ mod pictures;
 pub mod psi;
 pub mod scan;
 mod shaper;
+pub mod shift;
 mod tables;
 pub mod tstd;
 pub(super) mod units;
@@ -36,10 +37,11 @@ pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
-pub use mux::{AudioFormat, MuxSettings, Muxer, UnitHead};
+pub use mux::{AudioFormat, MuxSettings, Muxer, ProgramNumbers, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
+pub use shift::shift_packet;
 
 use crate::access_unit::Codec;
 
