@@ -39,6 +39,7 @@ mod rtmp;
 mod rtsp;
 mod score;
 mod segmented;
+mod slate;
 mod sound;
 mod srt;
 mod thumbnails;
