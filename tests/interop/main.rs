@@ -41,6 +41,7 @@ mod rtsp;
 mod score;
 mod sdp;
 mod segmented;
+mod slate;
 mod sound;
 mod srt;
 mod thumbnails;

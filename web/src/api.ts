@@ -57,6 +57,8 @@ export interface StreamInfo {
   bytes_in: number;
   continuity_errors: number;
   moved_forward: number;
+  /** What stands in for the publisher; null where nothing is configured for that. */
+  slate?: { on_air: boolean; times: number; seconds: number } | null;
   key_frame_interval_s: number | null;
   join?: { at: "key frame" | "recovery point"; settling_frames: number; settling_ms: number | null } | null;
   bytes_out?: number;

@@ -110,6 +110,9 @@ impl Config {
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
         }
+        for slate in stream.values_mut().filter_map(|stream| stream.slate.as_mut()) {
+            *slate = folder.join(&*slate);
+        }
         for stream in stream.values_mut() {
             stream.link_key_file = stream.link_key_file.take().map(|file| folder.join(file));
             if let Some(StreamSource::Pulled(Source::Sdp(file))) = &mut stream.source {

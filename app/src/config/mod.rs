@@ -29,7 +29,7 @@ pub(crate) use load::{KeyRead, read_key};
 pub(crate) use rtmp::Rtmp;
 pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
-    Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, Slow, Stream, Tls, Viewer,
+    Admin, Certificate, Demo, Log, Port, Process, Publish, Pull, Secret, SlateKind, Slow, Stream, Tls, Viewer,
 };
 pub(crate) use srt::Srt;
 pub(crate) use validate_streams::parse_port;

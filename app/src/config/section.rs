@@ -16,7 +16,7 @@ use glassline_transport::link::Key;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A secret. It is never shown in a log or an error, and its memory is overwritten when it is dropped.
@@ -349,8 +349,35 @@ pub(crate) struct Stream {
     pub(crate) dscp: Option<u8>,
     /// Whether packets of IPv6 to viewers have a flow label, if different from `[viewer]` and `[viewer.port.NUMBER]`.
     pub(crate) flow_label: Option<bool>,
+    /// What is shown while its publisher is silent or away: a PNG picture (`.png`) or a transport stream (`.ts`). After loading, the
+    /// path is relative to the working directory.
+    pub(crate) slate: Option<PathBuf>,
+    /// A publisher that has sent nothing for this long counts as silent, and the slate is shown.
+    #[serde(deserialize_with = "some_duration")]
+    pub(crate) slate_after: Option<Duration>,
     /// Whether it is watched for alarms where `[watch]` names it.
     pub(crate) watch: Option<bool>,
+}
+
+/// What a slate's file is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlateKind {
+    /// A PNG picture.
+    Png,
+    /// A transport stream.
+    TransportStream,
+}
+
+impl SlateKind {
+    /// By the end of the name; `None` where it is neither.
+    pub(crate) fn of(file: &Path) -> Option<SlateKind> {
+        let end = file.extension()?;
+        if end.eq_ignore_ascii_case("png") {
+            Some(SlateKind::Png)
+        } else {
+            end.eq_ignore_ascii_case("ts").then_some(SlateKind::TransportStream)
+        }
+    }
 }
 
 /// `[process]`: the user as which the process continues, and how long it lives after an upgrade.

@@ -1,6 +1,7 @@
 //! The ranges of the settings of single streams and of the process.
 
 use super::problem::{NAME_RULE, Problem, problem};
+use super::section::SlateKind;
 use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
 use super::{Config, Port, Stream, StreamOutput, StreamSource};
 use glassline_delivery::policy::{DSCP_MAX, MarkRange, StreamName};
@@ -157,8 +158,33 @@ impl Stream {
         Ok(())
     }
 
+    /// A slate's file says by its name what it is.
+    fn check_slate(&self, key: &impl Fn(&str) -> String) -> Result<(), Problem> {
+        let Some(file) = &self.slate else {
+            return match self.slate_after {
+                Some(_) => problem(key("slate_after"), "belongs beside slate, which names the file"),
+                None => Ok(()),
+            };
+        };
+        if SlateKind::of(file).is_none() {
+            let advice = "names neither a picture (.png) nor a transport stream (.ts)";
+            return problem(key("slate"), format!("{} {advice}", file.display()));
+        }
+        if self.mux.is_some_and(|mux| mux != Mux::MpegTs) {
+            return problem(key("slate"), "is MPEG-TS, which the source is not; remove one of mux and slate");
+        }
+        match self.slate_after {
+            // Less would take a late picture for silence.
+            Some(after) => {
+                duration(key("slate_after"), after, Duration::from_millis(200), Duration::from_secs(3600))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn check(&self, section: &str) -> Result<(), Problem> {
         let key = |name: &str| format!("{section}.{name}");
+        self.check_slate(&key)?;
         if let Some(pacing) = self.pacing {
             check_pacing(key("pacing"), pacing)?;
         }

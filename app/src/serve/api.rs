@@ -4,6 +4,7 @@ use super::counts::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition};
 use glassline_delivery::packager::LeftOut;
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::slate;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use glassline_relay::Hub;
@@ -90,6 +91,8 @@ pub(super) struct Stream {
     why: BTreeMap<&'static str, u32>,
     behind: BehindCounts,
     publishers: u64,
+    /// What is shown in the publisher's place; `None` where nothing is configured for that.
+    slate: Option<slate::Status>,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
     /// Publisher and viewers at doors of other protocols than HTTP.
@@ -279,6 +282,7 @@ fn stream(
         why: why_counts(&status.why),
         behind: behind_counts(&status.behind),
         publishers: status.sessions,
+        slate: status.slate,
         source: status.source.as_ref().filter(|_| to_operators).map(source),
         outputs: status.outputs.iter().filter(|_| to_operators).map(output).collect(),
         peers: status.peers.iter().filter(|_| to_operators).cloned().collect(),

@@ -441,6 +441,20 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ("stream_backlog_bytes", "gauge", "Bytes that are kept for viewers that fall behind."),
         |s| Some(s.backlog_bytes),
     );
+    let slate = (
+        "stream_slate",
+        "gauge",
+        "Whether the slate is shown in the publisher's place; of streams that have one.",
+    );
+    text.streams(streams, slate, |s| s.slate.map(|slate| u8::from(slate.on_air)));
+    text.streams(streams, ("stream_slates_total", "counter", "Times that the slate was shown."), |s| {
+        s.slate.map(|slate| slate.times)
+    });
+    text.streams(
+        streams,
+        ("stream_slate_seconds_total", "counter", "Time for which the slate was shown."),
+        |s| s.slate.map(|slate| slate.seconds),
+    );
     text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
         Some(s.spool_bytes)
     });

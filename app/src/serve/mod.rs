@@ -23,6 +23,7 @@ mod rtsp;
 mod rules;
 mod service;
 mod site;
+mod slates;
 mod srt;
 mod succession;
 mod supervisor;
@@ -180,7 +181,8 @@ pub(crate) fn settings(config: &Config) -> Settings {
         drain: config.process.drain,
         packaging: config.package.settings(),
         upstream: config.upstream.settings(),
-        beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams)),
+        beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams))
+            + slates::memory_bytes(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -308,6 +310,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.test_config {
         check_certificates(&config)?;
         check_inputs(&config)?;
+        slates::read(&config)?;
         let folder = |file: Option<&Path>| {
             let folder = file.and_then(Path::parent).map(Path::to_owned);
             folder.filter(|folder| folder != Path::new("") && !folder.is_dir())

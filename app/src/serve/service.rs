@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtmp, rtsp, settings, srt, where_to_look};
+use super::{explain, identity, links, listeners, rtmp, rtsp, settings, slates, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -16,6 +16,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
 use glassline_doors::rtmp::Rtmp;
 use glassline_doors::rtsp::Rtsp;
+use glassline_doors::slate::{Slate, Slates};
 use glassline_doors::srt::SrtWays;
 use glassline_io::handover::Channel;
 use glassline_relay::{DrainingTls, Relay, StartError};
@@ -33,6 +34,9 @@ pub(super) struct Service {
     srt: Arc<SrtWays>,
     rtmp: Arc<Rtmp>,
     rtsp: Arc<Rtsp>,
+    slates: Slates,
+    /// What they show, as it was read with the configuration.
+    slate_files: Vec<Slate>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
 }
@@ -40,6 +44,7 @@ pub(super) struct Service {
 impl Service {
     /// Starts all that `config` asks for.
     pub(super) fn start(config: Config) -> Result<Service> {
+        let slate_files = slates::read(&config)?;
         let access_file = open_log(&config)?;
         let mut site = None;
         let encoders = Arc::new(Supervisor::new(encode::explain));
@@ -74,6 +79,8 @@ impl Service {
             webhooks,
             rtmp,
             rtsp,
+            slates: Slates::default(),
+            slate_files,
             links: Arc::default(),
             srt: Arc::default(),
         };
@@ -85,6 +92,7 @@ impl Service {
 
     /// Takes the place of the running server.
     pub(super) fn take_over(config: Config) -> Result<Service> {
+        let slate_files = slates::read(&config)?;
         let access_file = open_log(&config)?;
         identity::assume(&config, access_file.as_ref())?;
         let encoders = Arc::new(Supervisor::new(encode::explain));
@@ -123,6 +131,8 @@ impl Service {
             webhooks,
             rtmp,
             rtsp,
+            slates: Slates::default(),
+            slate_files,
             links: Arc::default(),
             srt: Arc::default(),
         };
@@ -139,6 +149,8 @@ impl Service {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
+        // Before what publishes: a slate that was shown in the last process goes on at once.
+        self.start_slates();
         self.start_links();
         self.start_srt();
         self.start_encoders();
@@ -161,9 +173,11 @@ impl Service {
         self.srt.end();
         self.rtmp.end();
         self.rtsp.end();
+        self.slates.end();
         self.watch.pause();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.start_slates();
             self.start_links();
             self.start_srt();
             self.watch.configure(self.config.watched());
@@ -196,6 +210,7 @@ impl Service {
 
     /// Goes on with `config`. Where that fails, all is as it was.
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
+        let slate_files = slates::read(&config)?;
         let access_file = open_log(&config)?;
         let arrangement = arrangement(&config, access_file)?;
         let for_rtmp = self.rtmp.open(&rtmp::listeners(&config)).map_err(rtmp::explain)?;
@@ -223,11 +238,20 @@ impl Service {
         }
         self.watch.configure(config.watched());
         self.config = config;
+        self.slate_files = slate_files;
         self.warn_of_flow_labels();
+        self.start_slates();
         self.start_links();
         self.start_srt();
         self.start_encoders();
         Ok(())
+    }
+
+    /// Has the slates that the configuration names and no others.
+    fn start_slates(&self) {
+        if let Err(error) = self.slates.arrange(self.relay.hub().live_streams(), self.slate_files.clone()) {
+            tracing::error!("no slates are shown: cannot start their thread: {error}");
+        }
     }
 
     /// Has the links that the configuration names and no others; those that it names as before go on.
@@ -274,6 +298,7 @@ impl Service {
         self.srt.end();
         self.rtmp.end();
         self.rtsp.end();
+        self.slates.end();
         self.relay.shutdown();
     }
 

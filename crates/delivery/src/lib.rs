@@ -11,6 +11,7 @@
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
 //! * [`push`]: how a stream is given to a server, again and again.
 //! * [`output`]: where a stream is sent to in datagrams.
+//! * [`slate`]: what viewers see while a publisher is silent or away.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
 //! * [`playlist`]: playlists, manifests and the names of their objects.
@@ -37,6 +38,7 @@ pub mod playlist;
 pub mod policy;
 pub mod pull;
 pub mod push;
+pub mod slate;
 pub mod stream;
 pub mod telemetry;
 pub mod watch;

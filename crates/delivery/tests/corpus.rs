@@ -27,6 +27,8 @@ mod redirects;
 mod rewrite;
 #[path = "../../../fuzz/bodies/selection.rs"]
 mod selection;
+#[path = "../../../fuzz/bodies/slate.rs"]
+mod slate;
 #[path = "../../../fuzz/bodies/stages.rs"]
 mod stages;
 #[path = "../../../fuzz/bodies/urls.rs"]
@@ -72,6 +74,11 @@ fn answers_to_a_pusher() {
 #[test]
 fn answers_of_upstreams() {
     corpus::run("redirects", redirects::run);
+}
+
+#[test]
+fn publishers_behind_a_slate() {
+    corpus::run("slate", slate::run);
 }
 
 #[test]

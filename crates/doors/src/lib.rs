@@ -7,6 +7,7 @@
 //! srt ─ a listener for SRT, and connections by SRT as sources and outputs
 //! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
 //! rtsp   ─ a thread that programs publish to and play from over RTSP ◄─► entrance
+//! slate  ─ a thread that plays what is shown while publishers are away ─► Live::play_slate
 //! webhook ─ threads that tell receivers of events, by POST
 //! wire   ─ a socket with or without TLS, as a connection reads and writes it; `outgoing` waits for room in it
 //! tls_ends ─ TLS of connections that the next process serves
@@ -25,6 +26,7 @@ pub mod pull;
 pub mod rtmp;
 mod rtp_ports;
 pub mod rtsp;
+pub mod slate;
 pub mod srt;
 #[cfg(test)]
 mod testing;

@@ -30,7 +30,10 @@ pub mod telemetry;
 mod test_streams;
 mod threads;
 
-pub use live::{Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, THREADS_BESIDE};
+pub use live::{
+    Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, SlatePlayed, SlateSettings,
+    THREADS_BESIDE,
+};
 pub use local_registry::LocalRegistry;
 pub use publish::Publisher;
 pub use registry::{AcquireError, Acquired, FreeNames, Origin, Owner, Plan, SlotRequest};

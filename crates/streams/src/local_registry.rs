@@ -41,13 +41,23 @@ impl LocalRegistry {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, lives: &mut Lives, name: &StreamName, mux: Mux, now: Time) -> Arc<Live> {
+    /// A stream begins where there is room for it, or others end for it.
+    fn begin_in_room(
+        &self,
+        lives: &mut Lives,
+        (name, mux): (&StreamName, Mux),
+        now: Time,
+        displaced: &mut Vec<Arc<Live>>,
+    ) -> Result<Arc<Live>, AcquireError> {
+        if !lives.contains_key(name) && !make_room(lives, &*self.plan, displaced) {
+            return Err(AcquireError::TooMany { limit: self.plan.max_streams() });
+        }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let plan = &self.plan;
         let live = Arc::new(Live::new(id, name.clone(), mux, plan.settings(name), plan.workers(), now));
         live.set_has_outputs(plan.has_outputs(name));
         lives.insert(name.clone(), Arc::clone(&live));
-        live
+        Ok(live)
     }
 }
 
@@ -98,15 +108,12 @@ impl Registry for LocalRegistry {
             Some(live) if live.mux != mux => (None, Some(live)),
             former => (former, None),
         };
-        if let Some(other) = other.as_ref().filter(|_| !take_over) {
+        if let Some(other) = other.as_ref().filter(|other| !take_over && !other.gives_way()) {
             return Err(AcquireError::OtherMux { name: name.clone(), mux: other.mux });
         }
         let live = match same {
             Some(live) => live,
-            None if !lives.contains_key(name) && !make_room(&mut lives, &*self.plan, displaced) => {
-                return Err(AcquireError::TooMany { limit: self.plan.max_streams() });
-            }
-            None => self.begin(&mut lives, name, mux, now),
+            None => self.begin_in_room(&mut lives, (name, mux), now, displaced)?,
         };
         match live.acquire(origin.connection(), take_over, piece, now) {
             Acquisition::Taken => Err(AcquireError::Taken { name: name.clone() }),
@@ -114,6 +121,20 @@ impl Registry for LocalRegistry {
                 let left = other.as_ref().and_then(|other| other.end_replaced());
                 Ok(Granted { live, session, replaced: other, evicted: evicted.or(left), continued })
             }
+        }
+    }
+
+    fn begin(
+        &self,
+        name: &StreamName,
+        mux: Mux,
+        now: Time,
+        displaced: &mut Vec<Arc<Live>>,
+    ) -> Result<Arc<Live>, AcquireError> {
+        let mut lives = self.lock();
+        match lives.get(name).filter(|live| !live.has_ended()) {
+            Some(live) => Ok(Arc::clone(live)),
+            None => self.begin_in_room(&mut lives, (name, mux), now, displaced),
         }
     }
 

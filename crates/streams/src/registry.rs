@@ -28,6 +28,19 @@ pub trait Registry: fmt::Debug + Send + Sync {
         displaced: &mut Vec<Arc<Live>>,
     ) -> Result<Granted, AcquireError>;
 
+    /// The stream `name`, which begins, of `mux` and without a publisher, if there is none. Streams that had to end for it are
+    /// added to `displaced`, whatever is returned.
+    ///
+    /// # Errors
+    /// [`AcquireError::TooMany`].
+    fn begin(
+        &self,
+        name: &StreamName,
+        mux: Mux,
+        now: Time,
+        displaced: &mut Vec<Arc<Live>>,
+    ) -> Result<Arc<Live>, AcquireError>;
+
     /// The stream `name`, if it has not ended.
     fn find(&self, name: &StreamName) -> Option<Arc<Live>>;
 

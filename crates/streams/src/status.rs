@@ -2,6 +2,7 @@
 
 use glassline_delivery::packager::LeftOut;
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::slate;
 use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_delivery::telemetry::{Behind, Why};
 use glassline_media::bitstream::h264::Join;
@@ -256,6 +257,8 @@ pub struct StreamStatus {
     pub behind: Behind,
     /// The same of each second since the stream began, added up.
     pub behind_ever: Behind,
+    /// What is shown in its publisher's place; `None` where nothing is configured for that.
+    pub slate: Option<slate::Status>,
     /// Where a pulled stream comes from; `None` for one that comes from a publisher.
     pub source: Option<SourceStatus>,
     /// Where it is sent to.
@@ -300,6 +303,7 @@ impl StreamStatus {
             why: WhyCounts::default(),
             behind: Behind::default(),
             behind_ever: Behind::default(),
+            slate: None,
             source,
             outputs: Vec::new(),
             peers: Vec::new(),

@@ -8,6 +8,7 @@ use crate::stream_reader::{Entering, StreamReader};
 use crate::subscription::Subscription;
 use crate::threads::{self, News, Threads};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::fmt;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// What else of the program has to know of streams. Called on the thread that the event comes up on, without a lock of this crate;
 /// must not block.
 pub trait Observer: Send + Sync {
-    /// A publisher has got the slot of `live`, which may have begun by that. The threads are told after this.
+    /// A publisher has got the slot of `live`, which may have begun by that; or a slate of a stream that has just begun is shown. The threads are told after this.
     fn published(&self, live: &Arc<Live>);
 
     /// `live` has ended to make room for others.
@@ -113,6 +114,23 @@ impl Streams {
         Ok(Acquired { live, session, continued })
     }
 
+    /// The stream `name`, which begins, of `mux` and without a publisher, if there is none.
+    ///
+    /// # Errors
+    /// [`AcquireError::TooMany`].
+    pub fn begin(&self, name: &StreamName, mux: Mux) -> Result<Arc<Live>, AcquireError> {
+        let mut displaced = Vec::new();
+        let is_new = self.find(name).is_none();
+        let begun = self.registry.begin(name, mux, self.clock.now(), &mut displaced);
+        self.tell_displaced(&displaced);
+        let live = begun?;
+        if let Some(observer) = self.observer().filter(|_| is_new) {
+            observer.published(&live);
+        }
+        self.announce(&live, None);
+        Ok(live)
+    }
+
     /// A reader of the stream `name`, which enters where `entering` says; `None` where there is no such stream now. `waker` is woken
     /// when there is more, once until the subscription is read again.
     pub fn subscribe(&self, name: &StreamName, entering: Entering, waker: Waker) -> Option<Subscription> {
@@ -183,7 +201,6 @@ mod tests {
     use crate::registry::Origin;
     use crate::test_streams::{SETTINGS, name, streams};
     use crate::{FreeNames, NoThreads, Owner};
-    use glassline_delivery::stream::Mux;
     use std::sync::Mutex;
 
     #[derive(Default)]
@@ -246,6 +263,16 @@ mod tests {
                 return Err(AcquireError::Taken { name: self.elsewhere.clone() });
             }
             self.local.acquire(slot_request, now, displaced)
+        }
+
+        fn begin(
+            &self,
+            name: &StreamName,
+            mux: Mux,
+            now: Time,
+            displaced: &mut Vec<Arc<Live>>,
+        ) -> Result<Arc<Live>, AcquireError> {
+            self.local.begin(name, mux, now, displaced)
         }
 
         fn find(&self, name: &StreamName) -> Option<Arc<Live>> {

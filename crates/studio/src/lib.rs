@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! capture (devices, files, FFmpeg, raw video over RTP) ─► encode ─► output: file, datagrams, HTTP push, a stream of this process
+//! slate: a still picture, coded to be repeated
 //! raw: uncompressed video over RTP, received, recorded, sent, looked at
 //! ```
 //! Each source, encoder and output has a thread of its own; the pure cores are in `codec`, `media` and `transport`.
@@ -14,4 +15,5 @@ pub mod encode;
 pub mod output;
 pub mod parallel;
 pub mod raw;
+pub mod slate;
 pub mod wav_writer;

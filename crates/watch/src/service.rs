@@ -393,7 +393,9 @@ impl Watched {
 
     fn turn(&mut self, name: &StreamName, streams: &Streams, buffer: &mut [u8], now: Time) {
         let live = streams.find(name);
-        let is_published = live.as_ref().is_some_and(|live| live.published_since().is_some());
+        // A slate stands still and is silent as it should: its publisher counts as gone, and nothing of it is judged.
+        let is_slate = live.as_ref().is_some_and(|live| live.shows_slate());
+        let is_published = !is_slate && live.as_ref().is_some_and(|live| live.published_since().is_some());
         if is_published {
             (self.gone_since, self.is_resting) = (None, false);
         } else {
@@ -403,7 +405,9 @@ impl Watched {
                 self.feed.rest();
             }
         }
-        if self.subscription.is_none() && live.is_some() {
+        if is_slate {
+            self.subscription = None;
+        } else if self.subscription.is_none() && live.is_some() {
             self.subscription = streams.subscribe(name, Entering::Newest, Waker::noop().clone());
             if std::mem::replace(&mut self.has_been, true) {
                 self.feed.push_anew();

@@ -46,9 +46,9 @@ export class CrewStream {
 
   /** Null: the server knows no stream of this name now. `key` is the operator's, as a query. */
   update(stream: StreamInfo | null, key: string | null = null): void {
-    const isLive = stream?.live ?? false;
+    const isLive = (stream?.live ?? false) && !stream?.slate?.on_air;
     this.state.className = isLive ? "badge live" : "badge gone";
-    setText(this.state, isLive ? "Live" : "Not live");
+    setText(this.state, stream?.slate?.on_air ? "Slate" : isLive ? "Live" : "Not live");
     this.element.classList.toggle("gone", !isLive);
     this.thumbnail.show(stream?.thumbnail ?? null, stream?.access ?? key);
     this.ask.hidden = this.figures.hidden = stream === null;

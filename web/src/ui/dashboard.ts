@@ -55,8 +55,8 @@ class StreamCard {
   update(stream: StreamInfo): void {
     for (const link of [this.link, this.watch]) setHref(link, watchPath(this.name, stream.access));
     this.thumbnail.show(stream.thumbnail ?? null, stream.access);
-    this.state.className = stream.live ? "badge live" : "badge idle";
-    setText(this.state, stream.live ? "Live" : "Not live");
+    this.state.className = stateClass(stream);
+    setText(this.state, stateWord(stream));
     setText(this.codecs, codecsText(stream));
     setText(this.rate, bitrate(stream.bitrate_bps));
     this.spark.push(stream.bitrate_bps);
@@ -84,9 +84,21 @@ function codecText(codec: Codec): string {
   return `${name}${size}${rate}`;
 }
 
+/** Whether a stream's publisher is shown, its slate, or neither. */
+export function stateWord(stream: StreamInfo): string {
+  if (stream.slate?.on_air) return "Slate";
+  return stream.live ? "Live" : "Not live";
+}
+
+/** The look of that word. */
+export function stateClass(stream: StreamInfo): string {
+  return stream.live && !stream.slate?.on_air ? "badge live" : "badge idle";
+}
+
 /** What about a stream deserves a look. */
 export function noteTexts(stream: StreamInfo): string[] {
   const notes: string[] = [];
+  if (stream.slate?.on_air) notes.push(`viewers see the slate: the publisher is ${stream.live ? "silent, or its next key frame has not come" : "away"}`);
   if (stream.continuity_errors > 0) notes.push(`${stream.continuity_errors} continuity errors from the publisher`);
   for (const why of Object.keys(WHY_WORDS) as Why[]) {
     const count = stream.why?.[why] ?? 0;

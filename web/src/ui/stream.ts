@@ -5,7 +5,7 @@ import {
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions, timeAxis } from "./chart";
 import { ROOT } from "../root";
-import { brand, codecsText, noteTexts } from "./dashboard";
+import { brand, codecsText, noteTexts, stateClass, stateWord } from "./dashboard";
 import { element, setText } from "./dom";
 import { FlightView } from "./flight_view";
 import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
@@ -239,8 +239,8 @@ export function streamPage(root: HTMLElement, name: string): void {
 
   const show = (found: StreamInfo): void => {
     watch.href = watchPath(name, found.access);
-    state.className = found.live ? "badge live" : "badge idle";
-    setText(state, found.live ? "Live" : "Not live");
+    state.className = stateClass(found);
+    setText(state, stateWord(found));
     const mux = carriedMux(found);
     setText(codecs, mux === null ? codecsText(found) : `${mux}, carried as it is`);
     const texts = noteTexts(found);

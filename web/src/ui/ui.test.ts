@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
 import { renditionText } from "./controls";
-import { arranged, codecsText, noteTexts } from "./dashboard";
+import { arranged, codecsText, noteTexts, stateWord } from "./dashboard";
 import { age, bitrate, countOf, delayOnAxis, duration } from "./format";
 import { refusal } from "../player/policy";
 import { sparkPath } from "./sparkline";
@@ -56,6 +56,9 @@ describe("the pages' words", () => {
     expect(noteTexts({ ...stream, continuity_errors: 3, moved_forward: 1, key_frame_interval_s: 8 })).toHaveLength(3);
     const left_out = [{ pid: 277, codec: "teletext", why: "it is neither pictures nor sound" }];
     expect(noteTexts({ ...stream, left_out })[0]).toContain("teletext");
+    const slate = { on_air: true, times: 1, seconds: 2 };
+    expect(noteTexts({ ...stream, live: false, slate })).toEqual(["viewers see the slate: the publisher is away"]);
+    expect([stateWord(stream), stateWord({ ...stream, slate })]).toEqual(["Live", "Slate"]);
   });
 
   it("name what a stream has, by its number where it has no name", () => {

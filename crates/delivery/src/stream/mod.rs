@@ -27,6 +27,8 @@ mod mux;
 mod pace;
 mod past;
 mod pictures;
+mod reached;
+mod restamp;
 mod seams;
 mod ts;
 
@@ -39,6 +41,8 @@ pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, OffsetTime, Prebuffer};
 pub use pictures::Moment;
+pub use reached::{LastProgram, Reached, TrackEnd};
+pub use restamp::Restamp;
 pub use seams::Seams;
 
 use crate::stream::carried::Records;
@@ -149,6 +153,17 @@ impl Stream {
     /// A publisher begins. What an earlier one left of a packet is forgotten.
     pub fn begin_session(&mut self, now: Time) {
         self.counters.sessions += 1;
+        self.begin_part(now);
+    }
+
+    /// A publisher has come and is not shown yet: it is counted.
+    pub fn count_session(&mut self) {
+        self.counters.sessions += 1;
+    }
+
+    /// What comes next is not continuous with what came before, as at [`Stream::begin_session`], but of no publisher that was not
+    /// counted: a slate begins, or ends.
+    pub fn begin_part(&mut self, now: Time) {
         match &mut self.intake {
             Intake::Packets(packets) => {
                 packets.begin_session(self.head, self.counters.continuity_errors, now);
@@ -186,7 +201,27 @@ impl Stream {
         now: Time,
         append: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, StreamError> {
-        self.counters.bytes_in += bytes.len() as u64;
+        self.count_bytes(bytes.len());
+        self.push_uncounted(bytes, now, append)
+    }
+
+    /// So many bytes have come from a publisher.
+    pub fn count_bytes(&mut self, bytes: usize) {
+        self.counters.bytes_in += bytes as u64;
+    }
+
+    /// So many bytes of those that have come belonged to no packet.
+    pub fn count_garbage(&mut self, bytes: u64) {
+        self.counters.garbage_bytes = self.counters.garbage_bytes.saturating_add(bytes);
+    }
+
+    /// [`Stream::push`] of bytes that are counted already, or that no publisher sent.
+    pub fn push_uncounted(
+        &mut self,
+        bytes: &[u8],
+        now: Time,
+        append: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, StreamError> {
         let head_before = self.head;
         let (burst, past) = (Burst::default(), &mut self.past);
         let mut file =
@@ -401,6 +436,28 @@ impl Stream {
         match (&self.intake, self.mux().container()) {
             (Intake::Records(records), Some(container)) => tracks(container, records.header().0),
             _ => Vec::new(),
+        }
+    }
+
+    /// Whether [`Stream::reached`] is followed from here on. Of other muxes than MPEG-TS it never is.
+    pub fn follow_stamps(&mut self, follows: bool) {
+        if let Intake::Packets(packets) = &mut self.intake {
+            packets.follow_stamps(follows);
+        }
+    }
+
+    /// How far it has come by its own stamps, where that is followed.
+    pub fn reached(&self) -> Option<&Reached> {
+        match &self.intake {
+            Intake::Packets(packets) => packets.reached(),
+            Intake::Records(_) => None,
+        }
+    }
+
+    /// The stamps of the present session are moved so from here on.
+    pub fn restamp(&mut self, restamp: Restamp) {
+        if let Intake::Packets(packets) = &mut self.intake {
+            packets.restamp(restamp);
         }
     }
 

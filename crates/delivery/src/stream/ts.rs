@@ -14,6 +14,8 @@ use super::details::{DetailsProbe, VideoDetails};
 use super::entry::{Entry, Point};
 use super::file_end::{Counters, FileEnd, KEY_FRAME_TIMEOUT, StreamError};
 use super::pictures::PictureLog;
+use super::reached::Reached;
+use super::restamp::Restamp;
 use super::seams::seam_packet;
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
@@ -42,6 +44,12 @@ pub(super) struct Packets {
     /// It did not: another session has begun since that was last asked.
     #[serde(default)]
     began_anew: bool,
+    /// How far it has come by its stamps, where that is followed.
+    #[serde(default)]
+    reached: Option<Box<Reached>>,
+    /// The publisher's stamps are moved.
+    #[serde(default)]
+    restamp: Option<Restamp>,
 }
 
 /// What is known of the present publisher's bytes.
@@ -84,6 +92,8 @@ impl Packets {
             pictures: PictureLog::default(),
             returned: None,
             began_anew: false,
+            reached: None,
+            restamp: None,
         }
     }
 
@@ -98,6 +108,29 @@ impl Packets {
         self.session = Session::new(now, head > 0, continuity_errors);
         self.join = None;
         self.pictures.begin_session();
+        self.restamp = None;
+        if let Some(reached) = &mut self.reached {
+            reached.begin_session();
+        }
+    }
+
+    /// Whether it is followed how far the stream comes by its stamps.
+    pub(super) fn follow_stamps(&mut self, follows: bool) {
+        if follows {
+            self.reached.get_or_insert_default();
+        } else {
+            self.reached = None;
+        }
+    }
+
+    /// How far it has come.
+    pub(super) fn reached(&self) -> Option<&Reached> {
+        self.reached.as_deref()
+    }
+
+    /// The stamps of the present session are moved from here on.
+    pub(super) fn restamp(&mut self, restamp: Restamp) {
+        self.restamp = Some(restamp);
     }
 
     /// What comes next may go on with what the last publisher sent: where its packets say otherwise, it is another one. With
@@ -174,6 +207,22 @@ impl Packets {
     }
 
     fn take_run(&mut self, run: &[u8], file: &mut FileEnd<'_>) {
+        let Some(mut restamp) = self.restamp.take() else { return self.take_packets(run, file) };
+        let mut moved = Vec::with_capacity(run.len());
+        for packet in run.as_chunks::<PACKET_BYTES>().0 {
+            let mut packet = *packet;
+            if restamp.apply(&mut packet, file.now) {
+                moved.extend_from_slice(&packet);
+            }
+        }
+        self.take_packets(&moved, file);
+        // Where these packets have shown that another session has begun, its stamps are its own.
+        if !self.began_anew {
+            self.restamp = Some(restamp);
+        }
+    }
+
+    fn take_packets(&mut self, run: &[u8], file: &mut FileEnd<'_>) {
         let (packets, _) = run.as_chunks::<PACKET_BYTES>();
         // What is not appended yet, and how much of it was looked at.
         let (mut rest, mut looked_bytes) = (run, 0);
@@ -207,6 +256,9 @@ impl Packets {
                 let end = file.head.saturating_add(PACKET_BYTES as u64);
                 let program = session.scanner.program();
                 self.pictures.push(&scan, packet, program, end, file.now, file.held_since);
+            }
+            if let Some(reached) = &mut self.reached {
+                reached.look(&scan, packet, session.scanner.program(), file.now);
             }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);

@@ -14,6 +14,7 @@ pub mod mpeg_audio;
 pub mod opus;
 pub mod program_config;
 pub mod s302m;
+pub mod silence;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod unit_finder;

@@ -2,6 +2,7 @@
 
 use super::audiences::Audiences;
 use super::publisher_slot::{PublisherSession, PublisherSlot};
+use super::slate::Slate;
 use super::{Core, Live};
 use crate::counters::{HandedCounts, StreamCounters};
 use crate::subscribers::Subscribers;
@@ -42,6 +43,9 @@ pub struct LiveState {
     holder: Option<PublisherSession>,
     sessions: u64,
     gone_since: Time,
+    /// It has a slate, and its publisher was not shown. An earlier version knew none.
+    #[serde(default)]
+    is_away: bool,
 }
 
 impl Live {
@@ -49,7 +53,7 @@ impl Live {
     pub fn state(&self) -> (LiveState, Vec<LinkFile>) {
         let mut core = self.lock();
         self.flush(&mut core);
-        let Core { stream, spool, media_type, slot, .. } = &*core;
+        let Core { stream, spool, media_type, slot, slate, .. } = &*core;
         let (holder, sessions, gone_since) = slot.handed();
         let state = LiveState {
             id: self.id,
@@ -68,6 +72,7 @@ impl Live {
             holder,
             sessions,
             gone_since,
+            is_away: slate.as_ref().is_some_and(|slate| !slate.gate.is_passing()),
         };
         (state, spool.links())
     }
@@ -81,17 +86,29 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
+        let LiveState { stream, media_type, holder, sessions, gone_since, is_away, .. } = state;
         let stream = stream.restored();
         // An earlier version passed on whatever its source said.
         let media_type = media_type.filter(|media_type| stream_media_type(media_type).is_some());
         let paces_all = matches!(stream.pacing(), Pacing::Rate(_));
         let holds_pictures_back = stream.flush_policy() != FlushPolicy::Frame;
-        let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
+        let (mux, chain, tail, newest_seam) =
+            (stream.mux(), spool.chain(), stream.tail(), stream.newest_seam());
+        let mut core = Core {
+            stream,
+            spool,
+            media_type,
+            slot: PublisherSlot::restore(holder, sessions, gone_since),
+            slate: None,
+            armed: None,
+        };
+        if is_away {
+            Slate::handed_over(&mut core, gone_since);
+        }
         Ok(Live {
             id: state.id,
             name,
-            mux: stream.mux(),
+            mux,
             chain,
             counters: StreamCounters::restore(&state.counts).map_err(io::Error::other)?,
             telemetry: Telemetry::restore(state.telemetry),
@@ -99,13 +116,7 @@ impl Live {
             viewer_figures: Mutex::new(state.viewer_figures),
             watchers: Mutex::default(),
             began: state.began,
-            core: Mutex::new(Core {
-                stream,
-                spool,
-                media_type,
-                slot: PublisherSlot::restore(holder, sessions, gone_since),
-                armed: None,
-            }),
+            core: Mutex::new(core),
             tail: AtomicU64::new(tail),
             newest_seam: AtomicU64::new(newest_seam),
             unsent_end: AtomicU64::new(u64::MAX),

@@ -2,12 +2,15 @@
 
 mod audiences;
 mod hand_over;
+mod intake;
 mod publisher_slot;
+mod slate;
 mod status;
 
 pub use audiences::THREADS_BESIDE;
 pub use hand_over::LiveState;
 pub use publisher_slot::{Acquisition, ConnectionId};
+pub use slate::{SlatePlayed, SlateSettings};
 
 use crate::counters::StreamCounters;
 use crate::pieces::{EndedPiece, Piece};
@@ -17,15 +20,15 @@ use audiences::Audiences;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
-    self, Backlog, Block, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
+    self, Backlog, Entry, FlushPolicy, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
 use glassline_delivery::telemetry::stages::ViewerFigures;
 use glassline_delivery::telemetry::watchers::Watchers;
 use glassline_io::clock::Clock;
-use glassline_io::containment::{Border, inject};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
-use publisher_slot::PublisherSlot;
+use publisher_slot::{IntoStream, PublisherSlot};
+use slate::Slate;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -97,6 +100,7 @@ struct Core {
     spool: Spool,
     media_type: Option<String>,
     slot: PublisherSlot,
+    slate: Option<Slate>,
     /// A worker will call [`Live::handle_timeout`] at this time.
     armed: Option<Time>,
 }
@@ -153,6 +157,7 @@ impl Live {
                 spool,
                 media_type: None,
                 slot: PublisherSlot::new(now),
+                slate: None,
                 armed: None,
             }),
             tail: AtomicU64::new(0),
@@ -182,6 +187,7 @@ impl Live {
         self.end();
         core.stream = Stream::new(self.mux, OVER, now);
         core.slot.end(now);
+        core.slate = None;
         core.armed = None;
         self.core.clear_poison();
         core
@@ -284,8 +290,9 @@ impl Live {
         }
         // What another publisher left is whole as it is.
         self.flush(&mut core);
-        let Core { stream, slot, .. } = &mut *core;
-        slot.grant(connection, piece, stream, now)
+        let Core { stream, slot, slate, .. } = &mut *core;
+        let gate = slate.as_mut().map(|slate| &mut slate.gate);
+        slot.grant(connection, piece, IntoStream { stream, gate }, now)
     }
 
     /// `piece` has ended: keeps the publisher slot until `until` for the next piece, if `session` still has it. Returns
@@ -316,6 +323,7 @@ impl Live {
         if core.slot.is_held_by(session) {
             self.flush(&mut core);
             core.slot.release(now);
+            core.end_publisher();
         }
     }
 
@@ -334,7 +342,10 @@ impl Live {
             return None;
         }
         self.flush(&mut core);
-        core.stream.begin_session(now);
+        match &mut core.slate {
+            Some(slate) => slate.gate.begin_anew(now),
+            None => core.stream.begin_session(now),
+        }
         Some(core.slot.begin_anew())
     }
 
@@ -347,6 +358,9 @@ impl Live {
     pub fn is_abandoned(&self, window: Duration, now: Time) -> bool {
         let mut core = self.lock();
         core.slot.settle(&self.name, now);
+        if core.slate.is_some() {
+            return false;
+        }
         // A stream that never had a byte has nothing that viewers could wait for.
         let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
         !core.slot.is_held() && now.since(core.slot.gone_since()) > window
@@ -361,79 +375,7 @@ impl Live {
     pub fn waits_since(&self) -> Option<Time> {
         let core = self.lock();
         let is_read = self.viewers() > 0 || !self.subscribers.is_empty();
-        (!core.slot.is_held() && !is_read).then_some(core.slot.gone_since())
-    }
-
-    /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] has to follow in any case once
-    /// the publisher has nothing more for now.
-    pub fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
-        self.append(&mut self.lock(), session, bytes, now)
-    }
-
-    /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What the caller has to
-    /// do is returned beside an error too: the stream may have ended by it.
-    pub fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
-        self.push_held(session, bytes, None, now)
-    }
-
-    /// [`Live::push_all`] of what came at `held_since` and was held back until now, where that is told.
-    pub fn push_held(
-        &self,
-        session: u64,
-        bytes: &[u8],
-        held_since: Option<Time>,
-        now: Time,
-    ) -> (Result<(), PushError>, Flushed) {
-        let mut core = self.lock();
-        core.stream.set_held_since(held_since);
-        let pushed = self.append(&mut core, session, bytes, now);
-        core.stream.set_held_since(None);
-        let is_time = core.stream.pause(now);
-        let paused = self.flush_if(&mut core, is_time);
-        let news = paused.news || !matches!(pushed, Ok(false));
-        (pushed.map(drop), Flushed { news, ..paused })
-    }
-
-    fn append(&self, core: &mut Core, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
-        if !core.slot.is_held_by(session) || self.has_ended() {
-            return Err(PushError::Evicted);
-        }
-        inject(Border::Connection, || format!("append:{}", self.name));
-        let Core { stream, spool, .. } = core;
-        let mut appended = Ok(());
-        let pushed = stream.push(bytes, now, &mut |run| {
-            if appended.is_ok() {
-                appended = spool.append(run);
-            }
-        });
-        if let Err(error) = appended {
-            // Offsets and bytes no longer agree: this stream is over, and a new one may begin under its name.
-            self.end();
-            return Err(error.into());
-        }
-        self.tail.store(stream.tail(), Ordering::Release);
-        self.newest_seam.store(stream.newest_seam(), Ordering::Release);
-        spool.drop_before(stream.tail());
-        if let Some(pace) = stream.poll_pace(now) {
-            self.pace_bps.store(pace, Ordering::Relaxed);
-        }
-        let has_enough = pushed?;
-        if has_enough {
-            self.flush(core);
-        }
-        Ok(has_enough)
-    }
-
-    /// A block begins in what the publisher sends. Only [`Mux::Raw`] needs that: other muxes say themselves what has to
-    /// be known.
-    pub fn begin_block(&self, session: u64, block: Block, size: u32, now: Time) -> Result<(), PushError> {
-        let mut core = self.lock();
-        if !core.slot.is_held_by(session) || self.has_ended() {
-            return Err(PushError::Evicted);
-        }
-        core.stream.begin_block(block, size, now)?;
-        self.newest_seam.store(core.stream.newest_seam(), Ordering::Release);
-        Ok(())
+        (!core.slot.is_held() && !is_read && core.slate.is_none()).then_some(core.slot.gone_since())
     }
 
     /// Sets what its bytes are called in HTTP, where that is a media type of streams; otherwise they are called as its

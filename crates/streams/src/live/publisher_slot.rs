@@ -3,6 +3,7 @@
 
 use crate::pieces::{Continued, EndedPiece, LeftPiece, Piece};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::slate::Gate;
 use glassline_delivery::stream::Stream;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,27 @@ pub(super) struct PublisherSession {
     /// It sends piece by piece, and the next one has to begin until then; processes do not tell each other.
     #[serde(skip)]
     rests_until: Option<Time>,
+}
+
+/// What a publisher's bytes go into.
+pub(super) struct IntoStream<'a> {
+    pub(super) stream: &'a mut Stream,
+    /// What stands in front of it where the stream has a slate.
+    pub(super) gate: Option<&'a mut Gate>,
+}
+
+impl IntoStream<'_> {
+    /// See [`Stream::return_session`]. Where a slate is shown, it is what the publisher would go on behind.
+    fn return_session(&mut self, may: bool) -> bool {
+        self.gate.as_ref().is_none_or(|gate| gate.is_passing()) && self.stream.return_session(may)
+    }
+
+    fn begin_session(&mut self, now: Time) {
+        match &mut self.gate {
+            Some(gate) => gate.begin_publisher(self.stream, now),
+            None => self.stream.begin_session(now),
+        }
+    }
 }
 
 /// See the module.
@@ -147,7 +169,7 @@ impl PublisherSlot {
         &mut self,
         connection: Option<ConnectionId>,
         piece: Option<&Piece>,
-        stream: &mut Stream,
+        mut into: IntoStream<'_>,
         now: Time,
     ) -> Acquisition {
         let left = self.left_by(piece).cloned();
@@ -156,17 +178,17 @@ impl PublisherSlot {
         let from = piece.and_then(|piece| piece.from);
         // Where it says at which place it begins, that counts; else its packets have to show that they follow.
         let left = left.filter(|left| now <= left.until && from.is_none_or(|from| from == left.end));
-        let continues = left.is_some() && stream.return_session(from.is_none());
+        let continues = left.is_some() && into.return_session(from.is_none());
         let continued = left.filter(|_| continues).map(|left| Continued {
             count: left.count,
             from: from.unwrap_or(left.end),
             meter: left.meter,
         });
         if continued.is_none() {
-            stream.begin_session(now);
+            into.begin_session(now);
         }
         self.left = None;
-        self.sessions_at_acquisition = stream.counters().sessions;
+        self.sessions_at_acquisition = into.stream.counters().sessions;
         let since = self.holder.filter(|_| continued.is_some()).map_or(now, |holder| holder.since);
         let evicted = self
             .holder

@@ -1,6 +1,7 @@
 use super::*;
 use crate::pieces::{EndedPiece, Piece, Publisher};
 use crate::test_streams::{SETTINGS, acquired, live, name};
+use glassline_delivery::stream::Block;
 use glassline_test_support::ts::Source;
 use std::time::Duration;
 

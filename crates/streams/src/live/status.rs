@@ -65,6 +65,7 @@ impl Live {
             why,
             behind,
             behind_ever,
+            slate: super::slate::status(&core, now),
         }
     }
 

@@ -3,7 +3,7 @@ use crate::pieces::Publisher;
 use crate::test_streams::{acquired, live, name};
 use glassline_delivery::stream::{Backlog, FlushPolicy};
 use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures};
-use glassline_io::containment::contain;
+use glassline_io::containment::{Border, contain};
 use glassline_test_support::synthetic;
 use glassline_test_support::ts::Source;
 use std::net::IpAddr;

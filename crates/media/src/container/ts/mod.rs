@@ -29,6 +29,7 @@ pub mod psi;
 pub mod scan;
 pub mod scte35;
 mod shaper;
+pub mod shift;
 mod tables;
 pub mod tstd;
 pub(super) mod units;
@@ -39,10 +40,11 @@ pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
 pub use metadata::{DataUnit, DataWriter};
-pub use mux::{AudioFormat, MuxSettings, Muxer, UnitHead};
+pub use mux::{AudioFormat, MuxSettings, Muxer, ProgramNumbers, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{DataKind, ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
+pub use shift::shift_packet;
 
 use crate::access_unit::Codec;
 

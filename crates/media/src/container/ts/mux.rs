@@ -22,7 +22,7 @@
 
 use super::Error;
 use super::constant_rate::ConstantRate;
-use super::packet::Pcr;
+use super::packet::{NULL_PID, Pcr};
 use super::packetize::{Field, OpenPes, clock_packet, packetize};
 use super::pes::{self, write_header};
 use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
@@ -34,6 +34,7 @@ use crate::bitstream::h264::{self, NalType, Sps};
 use crate::bitstream::{self, av1, opus};
 use crate::stamps::Stage;
 use crate::time::{Ticks, Time};
+use serde::{Deserialize, Serialize};
 
 /// The PID of the program map table.
 pub const PMT_PID: u16 = 0x1000;
@@ -48,6 +49,34 @@ const BACKWARD_JUMP: i64 = 90_000;
 const FILL_MIN: Ticks = Ticks(900);
 /// The clock is written into gaps of at most so many ticks (ten seconds).
 const FILL_MAX: i64 = 900_000;
+
+/// The numbers of a program and of the PIDs that it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramNumbers {
+    /// The program's, as PAT and PMT state it; at least 1.
+    pub program: u16,
+    /// The PID of its map. This one and the next two are three numbers of 0x20 to 0x1ffe.
+    pub map_pid: u16,
+    /// The PID of its video.
+    pub video_pid: u16,
+    /// The PID of its audio.
+    pub audio_pid: u16,
+}
+
+impl ProgramNumbers {
+    /// Whether a program can have these.
+    pub fn are_valid(&self) -> bool {
+        let pids = [self.map_pid, self.video_pid, self.audio_pid];
+        let differ = pids[0] != pids[1] && pids[1] != pids[2] && pids[2] != pids[0];
+        self.program > 0 && differ && pids.iter().all(|pid| (0x20..NULL_PID).contains(pid))
+    }
+}
+
+impl Default for ProgramNumbers {
+    fn default() -> ProgramNumbers {
+        ProgramNumbers { program: 1, map_pid: PMT_PID, video_pid: VIDEO_PID, audio_pid: AUDIO_PID }
+    }
+}
 
 /// What the program consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +94,8 @@ pub struct MuxSettings {
     /// The version of the program map, modulo 32: another one where this program follows a different one on the same wire;
     /// default 0.
     pub table_version: u8,
+    /// What program and PIDs are numbered, where [`ProgramNumbers::are_valid`]; default program 1 on the PIDs of this module.
+    pub numbers: ProgramNumbers,
 }
 
 impl Default for MuxSettings {
@@ -77,6 +108,7 @@ impl Default for MuxSettings {
             table_interval,
             constant_rate: None,
             table_version: 0,
+            numbers: ProgramNumbers::default(),
         }
     }
 }
@@ -125,6 +157,7 @@ pub struct Muxer {
     video: Option<Stream>,
     audio: Option<Stream>,
     settings: MuxSettings,
+    map_pid: u16,
     program: Pmt,
     pat: Vec<u8>,
     pmt: Vec<u8>,
@@ -164,6 +197,8 @@ impl Muxer {
     pub fn new(settings: MuxSettings) -> Result<Muxer, Error> {
         let mut streams = Vec::new();
         let mut video = None;
+        let ProgramNumbers { program: program_number, map_pid, video_pid, audio_pid } =
+            Some(settings.numbers).filter(ProgramNumbers::are_valid).unwrap_or_default();
         if let Some(codec) = settings.video {
             let (stream_type, stream_id) = match codec {
                 Codec::H264 => (0x1b, pes::STREAM_ID_VIDEO),
@@ -173,14 +208,14 @@ impl Muxer {
                 found => return Err(Error::Codec { what: "video", found, expected: "a video codec" }),
             };
             let registration = if codec == Codec::Av1 { av1::REGISTRATION.to_vec() } else { Vec::new() };
-            streams.push(ElementaryStream::new(VIDEO_PID, stream_type, registration));
-            video = Some(Stream { pid: VIDEO_PID, codec, stream_id, continuity: 0 });
+            streams.push(ElementaryStream::new(video_pid, stream_type, registration));
+            video = Some(Stream { pid: video_pid, codec, stream_id, continuity: 0 });
         }
         let mut audio = None;
         if let Some(format) = settings.audio {
             let (stream_type, stream_id, descriptors) = audio_stream(format)?;
-            streams.push(ElementaryStream::new(AUDIO_PID, stream_type, descriptors));
-            audio = Some(Stream { pid: AUDIO_PID, codec: format.codec, stream_id, continuity: 0 });
+            streams.push(ElementaryStream::new(audio_pid, stream_type, descriptors));
+            audio = Some(Stream { pid: audio_pid, codec: format.codec, stream_id, continuity: 0 });
         }
         let pcr_pid = streams.first().ok_or(Error::NoStream)?.pid;
         if settings.constant_rate.is_some() && video.is_none() {
@@ -188,19 +223,20 @@ impl Muxer {
         }
         let shaper = settings.constant_rate.map(|rate| {
             let sound_leak = settings.audio.map_or(0, audio_leak_bps);
-            Box::new(Shaper::new(rate, pcr_pid, AUDIO_PID, sound_leak, settings.decode_delay))
+            Box::new(Shaper::new(rate, pcr_pid, audio_pid, sound_leak, settings.decode_delay))
         });
         let mut pat = Vec::new();
-        Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }
+        Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(program_number, map_pid)] }
             .write(&mut pat);
         let version = settings.table_version % 32;
-        let program = Pmt { program_number: 1, version, current: true, pcr_pid, streams };
+        let program = Pmt { program_number, version, current: true, pcr_pid, streams };
         let mut pmt = Vec::new();
         program.write(&mut pmt);
         Ok(Muxer {
             video,
             audio,
             settings,
+            map_pid,
             program,
             pat,
             pmt,
@@ -336,7 +372,8 @@ impl Muxer {
         else {
             return;
         };
-        let Some(stream) = self.program.streams.iter_mut().find(|stream| stream.pid == VIDEO_PID) else {
+        // Only a program with video gets here, and its video stands first.
+        let Some(stream) = self.program.streams.first_mut() else {
             return;
         };
         if stream.descriptors == descriptors {
@@ -466,7 +503,7 @@ impl Muxer {
 
     fn append_tables(&mut self, out: &mut Vec<u8>) {
         psi::write_packets(PAT_PID, &self.pat, &mut self.pat_continuity, out);
-        psi::write_packets(PMT_PID, &self.pmt, &mut self.pmt_continuity, out);
+        psi::write_packets(self.map_pid, &self.pmt, &mut self.pmt_continuity, out);
         self.tables_at = self.now;
     }
 

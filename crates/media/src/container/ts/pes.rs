@@ -90,6 +90,17 @@ impl PesHeader {
     }
 }
 
+/// Moves the stamps of `header`, which stands at the beginning of `bytes`, by `distance`, modulo 2³³ ticks.
+pub(super) fn shift_stamps(bytes: &mut [u8], header: &PesHeader, distance: Ticks) {
+    let Some(optional) = bytes.get_mut(FIXED_BYTES..) else { return };
+    let stamps = [header.pts, header.dts];
+    for (place, stamp) in optional.as_chunks_mut::<5>().0.iter_mut().zip(stamps) {
+        let Some(stamp) = stamp else { return };
+        let moved = Ticks(stamp.cast_signed().saturating_add(distance.0)).wrapped();
+        *place = stamp_bytes(place[0] >> 4, moved);
+    }
+}
+
 /// Appends a PES header for `payload_bytes` that are aligned with an access unit; the length is left open where it
 /// does not fit 16 bits (which only video may do). The DTS is written only where it differs from the PTS.
 pub fn write_header(stream_id: u8, pts: Ticks, dts: Ticks, payload_bytes: usize, out: &mut Vec<u8>) {
@@ -135,14 +146,18 @@ fn parse_stamp(bytes: &[u8; 5]) -> u64 {
 }
 
 fn write_stamp(prefix: u8, stamp: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&stamp_bytes(prefix, stamp));
+}
+
+fn stamp_bytes(prefix: u8, stamp: u64) -> [u8; 5] {
     let low = |value: u64| (value & 0xff) as u8;
-    out.extend_from_slice(&[
+    [
         prefix << 4 | low(stamp >> 30 & 7) << 1 | 1,
         low(stamp >> 22),
         low(stamp >> 14) | 1,
         low(stamp >> 7),
         low(stamp << 1) | 1,
-    ]);
+    ]
 }
 
 #[cfg(test)]
