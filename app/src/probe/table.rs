@@ -187,7 +187,11 @@ fn about_video(video: &VideoReport, lines: &mut Vec<(&'static str, String)>) {
         let scan = if video.interlaced == Some(true) { " interlaced" } else { "" };
         let depth = video.bit_depth.map(|bits| format!(", {bits} bit")).unwrap_or_default();
         let chroma = video.chroma.unwrap_or_default();
-        lines.push(("Picture", format!("{width}x{height}{scan}, {chroma}{depth}")));
+        let range = match video.range {
+            Some(name) if name != "SDR" => format!(", HDR ({name})"),
+            _ => String::new(),
+        };
+        lines.push(("Picture", format!("{width}x{height}{scan}, {chroma}{depth}{range}")));
     }
     if let (Some(profile), Some(level)) = (&video.profile, &video.level) {
         let codec = video.codec_string.as_deref().unwrap_or_default();

@@ -94,7 +94,7 @@ impl Reel {
             match event {
                 Event::Program(found) => program = Some(found),
                 Event::AccessUnit { pid, unit, .. } => units.push((pid, unit)),
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         let program = program.ok_or(ReelError::NoProgram)?;

@@ -16,6 +16,7 @@ mod budget_figures;
 mod check;
 mod clock;
 mod data;
+mod headers;
 mod report;
 mod stages;
 mod stream;

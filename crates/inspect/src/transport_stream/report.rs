@@ -155,6 +155,8 @@ pub struct VideoReport {
     pub chroma: Option<&'static str>,
     /// Bits of a sample.
     pub bit_depth: Option<u8>,
+    /// How light and dark pictures can be, as HLS names it: `SDR`, `HLG` or `PQ`.
+    pub range: Option<&'static str>,
     /// As RFC 6381 writes it.
     pub codec_string: Option<String>,
     /// Pictures a second by the parameter set.

@@ -2,11 +2,12 @@
 
 use super::age::{Ages, WallClock};
 use super::data::DataTrack;
+use super::headers::Headers;
 use super::report::{AudioReport, StreamReport, VideoReport};
 use super::stages::Waiting;
 use crate::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
-use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
+use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType};
 use glassline_media::bitstream::{adts, opus, s302m};
 use glassline_media::container::ts::{DataKind, DataUnit, ElementaryStream};
 use glassline_media::time::{Ticks, Time};
@@ -74,7 +75,7 @@ impl Cadence {
 
 #[derive(Clone, Debug, Default)]
 struct Pictures {
-    sps: Option<Sps>,
+    headers: Option<Headers>,
     keys: u64,
     recovery_points: u64,
     settling_max: Option<u32>,
@@ -107,6 +108,9 @@ impl Pictures {
                 _ => self.keys += 1,
             }
         }
+        if unit.random_access || self.headers.is_none() {
+            self.headers = Headers::of(unit).or(self.headers.take());
+        }
         self.reordered |= self.last_pts.is_some_and(|last| unit.pts < last);
         self.last_pts = Some(unit.pts);
         self.reorder_ticks = self.reorder_ticks.max((unit.pts - unit.dts).0);
@@ -123,7 +127,6 @@ impl Pictures {
         let mut slices = 0;
         for nal in h264::nals(data) {
             match nal.kind() {
-                NalType::Sps => self.sps = Sps::parse(nal.payload()).ok().or(self.sps),
                 NalType::Sei => {
                     if let Some(captured) = Sei::parse(nal.payload()).capture_utc() {
                         self.ages.push(captured, arrival);
@@ -151,18 +154,18 @@ impl Pictures {
     }
 
     fn report(&self, measured_frame_rate_hz: Option<f64>, clock: Option<&WallClock>) -> VideoReport {
-        let sps = self.sps.as_ref();
+        let headers = self.headers.as_ref();
         VideoReport {
-            width_px: sps.map(|sps| sps.width_px),
-            height_px: sps.map(|sps| sps.height_px),
-            interlaced: sps.map(|sps| sps.interlaced),
-            profile: sps.map(profile_name),
-            level: sps.map(|sps| format!("{}.{}", sps.level / 10, sps.level % 10)),
-            chroma: sps
-                .map(|sps| ["4:0:0", "4:2:0", "4:2:2", "4:4:4"][usize::from(sps.chroma_format.min(3))]),
-            bit_depth: sps.map(|sps| sps.bit_depth),
-            codec_string: sps.map(Sps::codec_string),
-            declared_frame_rate_hz: sps.and_then(|sps| sps.frame_rate).map(|rate| rate.as_f64()),
+            width_px: headers.map(|headers| headers.width_px),
+            height_px: headers.map(|headers| headers.height_px),
+            interlaced: headers.and_then(|headers| headers.interlaced),
+            profile: headers.map(|headers| headers.profile.clone()),
+            level: headers.map(|headers| headers.level.clone()),
+            chroma: headers.map(|headers| headers.chroma),
+            bit_depth: headers.map(|headers| headers.bit_depth),
+            range: headers.map(|headers| headers.range.name()),
+            codec_string: headers.map(|headers| headers.codec_string.clone()),
+            declared_frame_rate_hz: headers.and_then(|headers| headers.frame_rate_hz),
             measured_frame_rate_hz,
             key_frames: self.keys,
             recovery_points: self.recovery_points,
@@ -178,22 +181,6 @@ impl Pictures {
             capture_times: self.ages.count(),
             age: clock.and_then(|clock| self.ages.report(clock)),
         }
-    }
-}
-
-/// The name of an H.264 profile (H.264 annex A).
-fn profile_name(sps: &Sps) -> String {
-    match sps.profile {
-        // constraint_set1: what main profile decodes, too.
-        66 if sps.constraints & 0x40 != 0 => "Constrained Baseline".into(),
-        66 => "Baseline".into(),
-        77 => "Main".into(),
-        88 => "Extended".into(),
-        100 => "High".into(),
-        110 => "High 10".into(),
-        122 => "High 4:2:2".into(),
-        244 => "High 4:4:4 Predictive".into(),
-        other => format!("profile {other}"),
     }
 }
 

@@ -303,7 +303,6 @@ pub(super) fn check_crc<'a>(section: &'a [u8], what: &'static str) -> Result<&'a
 }
 
 /// The checksum of a section's bytes.
-#[cfg(test)]
 pub(super) fn crc(bytes: &[u8]) -> u32 {
     CRC.checksum(bytes)
 }

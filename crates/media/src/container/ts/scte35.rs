@@ -20,6 +20,7 @@ mod words;
 
 use super::Error;
 use super::psi;
+use crate::time::Ticks;
 
 /// The id of the table.
 pub const TABLE_ID: u8 = 0xfc;
@@ -182,6 +183,27 @@ impl Segmentation {
             _ => None,
         }
     }
+}
+
+/// Adds `distance` to the adjustment of the cue's times, where the section that `bytes` begin with is a whole cue. Returns whether
+/// it is (§9.6.1).
+pub(super) fn shift(bytes: &mut [u8], distance: Ticks) -> bool {
+    let Some([TABLE_ID, high, low]) = bytes.first_chunk().copied() else { return false };
+    let end = usize::from(u16::from_be_bytes([high & 0x0f, low])).saturating_add(3);
+    let Some(section) = bytes.get_mut(..end) else { return false };
+    if psi::check_crc(section, WHAT).is_err() {
+        return false;
+    }
+    let Some((body, check)) = section.split_last_chunk_mut::<4>() else { return false };
+    let Some([first, rest @ ..]) = body.get_mut(4..9) else { return false };
+    let [a, b, c, d] = [0, 1, 2, 3].map(|at| rest.get(at).copied().unwrap_or(0));
+    let before = u64::from(*first & 1) << 32 | u64::from(u32::from_be_bytes([a, b, c, d]));
+    let moved = Ticks(i64::try_from(before).unwrap_or(0).saturating_add(distance.0)).wrapped();
+    let [.., bit, a, b, c, d] = moved.to_be_bytes();
+    *first = *first & 0xfe | bit & 1;
+    rest.copy_from_slice(&[a, b, c, d]);
+    *check = psi::crc(body).to_be_bytes();
+    true
 }
 
 impl SpliceInfo {

@@ -193,3 +193,26 @@ proptest! {
         let _ = SpliceInfo::parse(&sealed(bytes));
     }
 }
+
+proptest! {
+    #[test]
+    fn a_cue_is_moved_by_its_adjustment(distance in -Ticks::WRAP..Ticks::WRAP, again in -Ticks::WRAP..Ticks::WRAP) {
+        for sample in [PLACEMENT_START, INSERT, PROGRAM_START_END] {
+            let mut bytes = section(sample);
+            let before = SpliceInfo::parse(&bytes).unwrap();
+            bytes.extend([0xff; 20]);
+            prop_assert!(shift(&mut bytes, Ticks(distance)) && shift(&mut bytes, Ticks(again)));
+            let moved = SpliceInfo::parse(&bytes).unwrap();
+            let expected = Ticks(before.pts_adjustment as i64 + distance + again).wrapped();
+            prop_assert_eq!(&moved, &SpliceInfo { pts_adjustment: expected, ..before });
+            // One that is cut off or damaged stays as it is.
+            let whole = bytes.clone();
+            let cut = section(sample).len() - 1;
+            prop_assert!(!shift(&mut bytes[..cut], Ticks(distance)));
+            bytes[10] ^= 1;
+            prop_assert!(!shift(&mut bytes, Ticks(distance)));
+            bytes[10] ^= 1;
+            prop_assert_eq!(&bytes, &whole);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Time stamps of a transport stream moved in place: PCR, PTS and DTS, by one distance, so that two streams share a clock.
 //!
-//! What stands in other places stays: splice times of SCTE 35, `OPCR`, and stamps in scrambled payload or in a header that a
+//! A cue of SCTE 35 that lies in one packet is moved by its adjustment. What stands in other places stays: longer cues, `OPCR`, and stamps in scrambled payload or in a header that a
 //! packet cuts, which no multiplexer makes.
 #![cfg_attr(
     not(test),
@@ -14,6 +14,7 @@
 
 use super::packet::{PACKET_BYTES, Packet, Pcr};
 use super::pes::{self, PesHeader};
+use super::scte35;
 use crate::time::Ticks;
 
 /// The bytes of a PCR in an adaptation field (13818-1 table 2-6): behind the packet's header, the field's length and its flags.
@@ -34,8 +35,14 @@ pub fn shift_packet(packet: &mut [u8; PACKET_BYTES], distance: Ticks) -> Option<
         let ticks = moved.saturating_mul(300).saturating_add(u64::from(clock.extension()));
         packet.get_mut(PCR_BYTES)?.copy_from_slice(&Pcr::new(ticks).write());
     }
-    let header = header?;
     let payload = packet.get_mut(PACKET_BYTES.checked_sub(payload_bytes)?..)?;
+    if begins && header.is_none() {
+        let pointer = usize::from(payload.first().copied()?);
+        let section = payload.get_mut(pointer.checked_add(1)?..)?;
+        let _ = scte35::shift(section, distance);
+        return None;
+    }
+    let header = header?;
     pes::shift_stamps(payload, &header, distance);
     PesHeader::parse(payload).ok()
 }
@@ -71,7 +78,7 @@ mod tests {
             match event {
                 Event::Pcr { pcr, .. } => found.push(pcr.base()),
                 Event::AccessUnit { unit, .. } => found.extend([unit.pts.wrapped(), unit.dts.wrapped()]),
-                Event::Program(_) => {}
+                Event::Program(_) | Event::Data { .. } => {}
             }
         }
         found

@@ -124,7 +124,7 @@ impl ProgramSender {
             match event {
                 Event::Program(program) => self.take_program(program, now),
                 Event::AccessUnit { pid, unit, .. } => self.take_unit(pid, unit, now, utc),
-                Event::Pcr { .. } => {}
+                Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         self.describe(now, utc);
