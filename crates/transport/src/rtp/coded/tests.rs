@@ -333,6 +333,27 @@ fn samples_become_those_of_st_302() {
     assert_eq!(run.receiver.counters().malformed, 1);
 }
 
+#[test]
+fn a_key_frame_without_parameter_sets_is_sent_with_the_newest_ones() {
+    let mut packetizer = Packetizer::new(Codec::H264, 96, 5, 0, 1000).unwrap();
+    let start: &[u8] = &[0, 0, 0, 1];
+    let (sps, pps): (&[u8], &[u8]) = (&[0x67, 0x42, 0, 0x1f], &[0x68, 0xce]);
+    let first = [start, sps, start, pps, start, &IDR].concat();
+    let mut payloads = Vec::new();
+    for (data, random_access) in
+        [(first, true), ([start, &IDR].concat(), true), ([start, &SLICE].concat(), false)]
+    {
+        let unit = AccessUnit { random_access, ..unit(Codec::H264, data) };
+        packetizer.packetize(&unit, 0, &mut |packet| {
+            payloads.push(Packet::parse(packet).unwrap().payload.to_vec())
+        });
+    }
+    let [first, second, other] = &payloads[..] else { panic!("{payloads:?}") };
+    // STAP-A of the sets and the slice.
+    assert_eq!((first, first[0] & 0x1f), (second, 24));
+    assert!(first.windows(4).any(|part| part == sps) && other == &SLICE);
+}
+
 /// A unit's packets, and what is made of them again.
 fn there_and_back(format: &Format, units: &[(AccessUnit, u32)], payload_bytes: usize) -> Vec<CodedUnit> {
     let mut packetizer = Packetizer::new(format.codec(), 96, 7, 65_000, payload_bytes).unwrap();
