@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
         given += run.len();
     };
     gate.begin_publisher(&mut stream, now);
-    for (number, part) in data.chunks(1 + usize::from(choice) * 11).take(2000).enumerate() {
+    for (number, part) in data.chunks(1 + usize::from(choice) * 11).take(400).enumerate() {
         let pushed = match gate.is_passing() {
             true => stream.push(part, now, append),
             false => gate.push(part, &mut stream, now, append),

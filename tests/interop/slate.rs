@@ -142,6 +142,8 @@ fn assert_unbroken(file: &str, bytes: &[u8]) {
     }
     let mut pictures = stamps(file, "v");
     pictures.sort_unstable();
+    // The viewer may have been ended in front of B-pictures that are presented before its last picture.
+    pictures.truncate(pictures.len() - 3);
     let steps = pictures.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(steps.clone().all(|step| (1..=2 * STEP).contains(&step)), "{:?}", steps.collect::<Vec<_>>());
     let sound = stamps(file, "a");
