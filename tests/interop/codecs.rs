@@ -102,7 +102,14 @@ fn players_are_told_of_a_wide_range_of_light() {
     .into_iter()
     .enumerate()
     {
-        let server = served(&coded(&scratch, &format!("{number}.ts"), &coding), true);
+        let file = coded(&scratch, &format!("{number}.ts"), &coding);
+        let probed = run(GLASSLINE, &["probe", &file, "--json"], 60).text();
+        let report: serde_json::Value = serde_json::from_str(&probed).unwrap();
+        let video = &report["streams"][0]["video"];
+        let bits = if coding.contains("x265") { 10 } else { 8 };
+        assert_eq!((&video["range"], &video["bit_depth"]), (&range.unwrap_or("SDR").into(), &bits.into()));
+        assert!(video["width_px"].is_u64() && video["profile"].is_string(), "{video}");
+        let server = served(&file, true);
         let playlist = get(server.address(), "/live/a/index.m3u8").text();
         let manifest = get(server.address(), "/live/a/manifest.mpd").text();
         let told = playlist.matches("VIDEO-RANGE").count();
