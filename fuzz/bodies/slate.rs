@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
     gate.set_reel(Some(Arc::new(reel)));
     let mut given = 0;
     let append = &mut |run: &[u8]| {
-        assert!(run.len() % PACKET_BYTES == 0, "whole packets alone");
+        assert!(run.len().is_multiple_of(PACKET_BYTES), "whole packets alone");
         given += run.len();
     };
     gate.begin_publisher(&mut stream, now);
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
             true => stream.push(part, now, append),
             false => gate.push(part, &mut stream, now, append),
         };
-        now = now + Duration::from_millis(u64::from(part[0]) * 5);
+        now += Duration::from_millis(u64::from(part[0]) * 5);
         match number % 7 {
             3 => gate.end_publisher(),
             5 => gate.begin_publisher(&mut stream, now),
