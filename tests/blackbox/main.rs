@@ -36,6 +36,7 @@ mod experiment;
 mod fade;
 mod flight;
 mod flv_packaged;
+mod forward;
 mod full_disk;
 mod header_marks;
 mod hot;

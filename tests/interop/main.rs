@@ -21,6 +21,7 @@ mod direct_av1;
 mod direct_webm;
 mod ffmpeg;
 mod flv_packaged;
+mod forward;
 mod glass;
 mod gstreamer;
 mod he_aac;

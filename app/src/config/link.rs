@@ -1,4 +1,4 @@
-//! Links in the configuration: a stream's `source = "link://…"`, and `link://` among its outputs.
+//! Links in the configuration: a stream's `source = "link://…"`, and `link://` among its outputs; and its forwards.
 //!
 //! ```text
 //! source:  link://ADDRESS:PORT                              an address of this machine, to which senders connect
@@ -15,6 +15,7 @@ use glassline_delivery::pull::Source;
 use glassline_media::quantity;
 use glassline_studio::output::Target;
 use glassline_transport::link::Key;
+use glassline_transport::rtmp;
 use glassline_transport::srt::{Address, Mode};
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
@@ -41,6 +42,33 @@ pub(crate) enum StreamOutput {
     Link(Box<LinkOutput>),
     /// By SRT.
     Srt(Box<Address>),
+}
+
+/// A service that a stream is published to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StreamForward {
+    /// Over RTMP or RTMPS.
+    Rtmp(Box<rtmp::Address>),
+    /// By SRT, as an output is.
+    Srt(Box<Address>),
+}
+
+impl StreamForward {
+    /// The address over RTMP, if it is one.
+    pub(crate) fn rtmp(&self) -> Option<&rtmp::Address> {
+        match self {
+            StreamForward::Rtmp(address) => Some(address),
+            StreamForward::Srt(_) => None,
+        }
+    }
+
+    /// The address of SRT, if it is one.
+    pub(crate) fn srt(&self) -> Option<&Address> {
+        match self {
+            StreamForward::Rtmp(_) => None,
+            StreamForward::Srt(address) => Some(address),
+        }
+    }
 }
 
 /// A link on which a stream is sent.
@@ -209,6 +237,32 @@ pub(super) fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Vec::<String>::deserialize(deserializer)?.iter().map(read).collect()
 }
 
+/// The services that a stream is published to. An error does not repeat what may be a stream key.
+pub(super) fn forwards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamForward>, D::Error> {
+    let read = |text: &String| {
+        let forward = if is_srt(text) {
+            srt(text).and_then(|address| match address.mode {
+                Mode::Caller => Ok(StreamForward::Srt(address)),
+                Mode::Listener => Err("a forward calls the service; listening belongs to outputs".to_owned()),
+            })
+        } else if rtmp::Address::is_meant(text) {
+            rtmp::Address::parse(text).map(Box::new).map(StreamForward::Rtmp)
+        } else {
+            Err("a forward is rtmp://, rtmps:// or srt://; udp://, rtp:// and link:// are outputs".to_owned())
+        };
+        // Host and scheme alone: behind them a stream key may stand.
+        let place = text.find("://").and_then(|at| {
+            let authority = text.get(at + 3..)?.split(['/', '?']).next()?;
+            // A user or a password stands in front of it.
+            let host = authority.rsplit('@').next()?;
+            Some(format!("{}://{host}", text.get(..at)?))
+        });
+        let place = place.unwrap_or_default();
+        forward.map_err(|error| serde::de::Error::custom(format!("{place:?}: {error}")))
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(read).collect()
+}
+
 /// One public half, or several with spaces between.
 pub(super) fn peers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Key>, D::Error> {
     let text = String::deserialize(deserializer)?;
@@ -234,5 +288,36 @@ mod tests {
             let (place, _) = output.split_once('?').unwrap();
             assert!(error.contains(place) && !error.contains("0123456789abcdef"), "{error}");
         }
+    }
+
+    fn refused(forwards: &str) -> String {
+        let text = format!("[stream.a]\nforward = [{forwards}]\n");
+        Config::parse(&text, "a.toml".as_ref()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn forwards_are_checked_and_their_stream_keys_not_repeated() {
+        for (forward, words) in [
+            ("'rtmp://h/SECRET'", "stream key"),
+            ("'rtmp://user:SECRET@h/app/SECRET'", "user or a password"),
+            ("'rtmp://h:99999/app/SECRET'", "port"),
+            ("'rtmps://h/app/SEC RET'", "spaces"),
+            ("'udp://239.1.2.3:5000/SECRET'", "outputs"),
+            ("'https://h/SECRET'", "rtmp://"),
+            ("'SECRET'", "rtmp://"),
+            ("'srt://:9000?mode=listener&streamid=publish:a:SECRET'", "outputs"),
+            ("'srt://h?streamid=publish:a:SECRET'", "port"),
+            ("'rtmp://h/app/SECRET', 'rtmp://h/app/SECRET'", "twice"),
+            ("'srt://h:1?streamid=publish:a:SECRET', 'srt://h:1?streamid=publish:a:SECRET'", "twice"),
+        ] {
+            let error = refused(forward);
+            assert!(error.contains(words) && error.contains("stream.a.forward"), "{forward}: {error}");
+            assert!(!error.contains("SECRET") && !error.contains("SEC RET"), "{error}");
+        }
+        let text = "[stream.a]\nforward = ['rtmp://h/app/SECRET', 'rtmps://h/app/SECRET', 'rtmp://h/app/OTHER', 'srt://h:1?streamid=publish:a']\n";
+        let config = Config::parse(text, "a.toml".as_ref()).unwrap();
+        assert_eq!(config.stream["a"].forward.len(), 4);
+        assert!(config.holds_keys(), "a stream key is a key");
+        assert!(!format!("{config:?}").contains("SECRET"));
     }
 }

@@ -178,7 +178,9 @@ impl Config {
     pub(super) fn holds_keys(&self) -> bool {
         let Config { publish, viewer, stream, upstream, .. } = self;
         let own = stream.values().flat_map(|stream| [&stream.publish_key, &stream.viewer_key]);
+        let has_stream_keys = stream.values().any(|stream| !stream.forward.is_empty());
         own.chain([&publish.key, &viewer.key]).any(Option::is_some)
+            || has_stream_keys
             || upstream.all_servers().any(|server| server.authorization().is_some())
     }
 

@@ -24,7 +24,7 @@ mod wording;
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
-pub(crate) use link::{LinkOutput, StreamOutput, StreamSource, checked_deadline};
+pub(crate) use link::{LinkOutput, StreamForward, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
 pub(crate) use rtmp::Rtmp;
 pub(crate) use rtsp::Rtsp;

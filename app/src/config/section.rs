@@ -1,6 +1,6 @@
 //! The sections of the configuration: their defaults, and how their values are read.
 
-use super::link::{self, StreamOutput, StreamSource};
+use super::link::{self, StreamForward, StreamOutput, StreamSource};
 use crate::key;
 use crate::logging;
 use crate::serde_text::{self, duration, some_duration};
@@ -304,7 +304,7 @@ pub(crate) struct Stream {
     /// The container format of the source, if its address does not tell.
     #[serde(deserialize_with = "some_mux")]
     pub(crate) mux: Option<Mux>,
-    /// The authorities that are trusted for the source over TLS. After loading, the path is relative to the working
+    /// The authorities that are trusted for the source and for forwards over TLS. After loading, the path is relative to the working
     /// directory.
     pub(crate) ca: Option<PathBuf>,
     /// How much of the stream is kept, if different from `[viewer]`.
@@ -318,6 +318,9 @@ pub(crate) struct Stream {
     /// Where the stream is sent to in datagrams, and over links.
     #[serde(deserialize_with = "link::outputs")]
     pub(crate) outputs: Vec<StreamOutput>,
+    /// The services that the stream is published to.
+    #[serde(deserialize_with = "link::forwards")]
+    pub(crate) forward: Vec<StreamForward>,
     /// When its new data is sent, if different from `[viewer]`.
     #[serde(deserialize_with = "serde_text::some")]
     pub(crate) flush: Option<FlushPolicy>,

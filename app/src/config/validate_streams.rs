@@ -3,7 +3,7 @@
 use super::problem::{NAME_RULE, Problem, problem};
 use super::section::SlateKind;
 use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
-use super::{Config, Port, Stream, StreamOutput, StreamSource};
+use super::{Config, Port, Stream, StreamForward, StreamOutput, StreamSource};
 use glassline_delivery::policy::{DSCP_MAX, MarkRange, StreamName};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
@@ -34,6 +34,7 @@ impl Config {
                 }
             }
             self.check_descriptions(name, stream, &key)?;
+            stream.check_forwards(&key)?;
             stream.check(&key)?;
             let at = |other: &Stream| matches!((&other.source, &stream.source), (Some(StreamSource::Link(one)), Some(StreamSource::Link(same))) if one == same && one.port() != 0);
             if let Some((other, _)) = self.stream.range(..name.clone()).find(|(_, other)| at(other)) {
@@ -134,6 +135,27 @@ fn check_dscp(key: String, dscp: Option<u8>) -> Result<(), Problem> {
 }
 
 impl Stream {
+    /// No service gets the stream twice.
+    fn check_forwards(&self, section: &str) -> Result<(), Problem> {
+        let key = || format!("{section}.forward");
+        for (index, forward) in self.forward.iter().enumerate() {
+            if self.forward[..index].contains(forward) {
+                return problem(
+                    key(),
+                    format!("names one stream of a service twice, as number {} too", index + 1),
+                );
+            }
+            let is_output = |output: &StreamOutput| match (output, forward) {
+                (StreamOutput::Srt(output), StreamForward::Srt(forward)) => output == forward,
+                _ => false,
+            };
+            if self.outputs.iter().any(is_output) {
+                return problem(key(), format!("number {} is among the outputs, too; remove one", index + 1));
+            }
+        }
+        Ok(())
+    }
+
     /// A link has a key, and a key a link.
     fn check_links(&self, key: &impl Fn(&str) -> String) -> Result<(), Problem> {
         let outputs = || self.outputs.iter().filter_map(StreamOutput::link);
@@ -209,11 +231,12 @@ impl Stream {
             _ => {}
         }
         let may_be_secured =
-            matches!(&self.source, Some(StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_))));
+            matches!(&self.source, Some(StreamSource::Pulled(Source::Http(_) | Source::Rtsp(_))))
+                || self.forward.iter().filter_map(StreamForward::rtmp).any(|address| address.tls);
         if self.ca.is_some() && !may_be_secured {
             return problem(
                 key("ca"),
-                "belongs to an https:// or rtsps:// source, or to one that may lead to one",
+                "belongs to an https:// or rtsps:// source, or to one that may lead to one, or to an rtmps:// forward",
             );
         }
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);

@@ -9,12 +9,14 @@ use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use glassline_relay::Hub;
 use glassline_streams::status::{
-    Door, OutputStatus, PeerStatus, RtpCounts, SourceState, SourceStatus, StreamStatus,
+    Door, ForwardStatus, OutputStatus, PeerFigure, PeerStatus, RtpCounts, SourceState, SourceStatus,
+    StreamStatus,
 };
 use glassline_studio::encode::EncoderStatus;
 use glassline_watch::Alarms;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// `GET /api/time`.
@@ -95,8 +97,8 @@ pub(super) struct Stream {
     slate: Option<slate::Status>,
     source: Option<Source>,
     outputs: Vec<OutputReport>,
-    /// Publisher and viewers at doors of other protocols than HTTP.
-    peers: Vec<PeerStatus>,
+    /// Publisher and viewers at doors of other protocols than HTTP, then the services that the stream is published to.
+    peers: Vec<Peer>,
     /// What tells the stream's thumbnail from earlier ones; `None` where there is none, or the caller may not see it.
     thumbnail: Option<String>,
 }
@@ -121,6 +123,32 @@ struct OutputReport {
     bytes: u64,
     errors: u64,
     moved_forward: u64,
+}
+
+/// A peer of a stream.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Peer {
+    AtDoor(PeerStatus),
+    Forward(ForwardReport),
+}
+
+/// A service that a stream is published to.
+#[derive(Serialize)]
+struct ForwardReport {
+    /// "forward".
+    role: &'static str,
+    protocol: &'static str,
+    /// Where it goes, without the stream key.
+    target: String,
+    /// "idle", "connecting", "publishing", "waiting" or "refused".
+    state: &'static str,
+    reason: Option<String>,
+    retry_in_s: Option<f64>,
+    address: Option<SocketAddr>,
+    seconds: f64,
+    bytes: u64,
+    figures: Vec<PeerFigure>,
 }
 
 /// Where a pulled stream comes from.
@@ -285,9 +313,28 @@ fn stream(
         slate: status.slate,
         source: status.source.as_ref().filter(|_| to_operators).map(source),
         outputs: status.outputs.iter().filter(|_| to_operators).map(output).collect(),
-        peers: status.peers.iter().filter(|_| to_operators).cloned().collect(),
+        peers: if to_operators { peers(status) } else { Vec::new() },
         thumbnail: pictures.and_then(|pictures| pictures.picture_id(status.name.as_str())),
     }
+}
+
+fn peers(status: &StreamStatus) -> Vec<Peer> {
+    let at_doors = status.peers.iter().cloned().map(Peer::AtDoor);
+    let forward = |forward: &ForwardStatus| {
+        Peer::Forward(ForwardReport {
+            role: "forward",
+            protocol: forward.protocol,
+            target: forward.target.clone(),
+            state: forward.state.name(),
+            reason: forward.reason.clone(),
+            retry_in_s: forward.state.retry_in().map(|wait| wait.as_secs_f64()),
+            address: forward.address,
+            seconds: forward.publishing.as_secs_f64(),
+            bytes: forward.bytes,
+            figures: forward.figures.clone(),
+        })
+    };
+    at_doors.chain(status.forwards.iter().map(forward)).collect()
 }
 
 fn join_point(join: Join, status: &StreamStatus) -> JoinPoint {

@@ -8,6 +8,7 @@ mod control;
 mod counts;
 mod encoding;
 mod events;
+mod forward;
 mod identity;
 mod insight;
 mod life;

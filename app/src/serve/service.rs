@@ -5,7 +5,7 @@ use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
-use super::{explain, identity, links, listeners, rtmp, rtsp, settings, slates, srt, where_to_look};
+use super::{explain, forward, identity, links, listeners, rtmp, rtsp, settings, slates, srt, where_to_look};
 use crate::config::Config;
 use crate::encode::{self, EncodeOptions};
 use crate::link::warn_of_flow_labels;
@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use glassline_call::contribution::Ways;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::entrance::Entrance;
+use glassline_doors::forward::Forwards;
 use glassline_doors::rtmp::Rtmp;
 use glassline_doors::rtsp::Rtsp;
 use glassline_doors::slate::{Slate, Slates};
@@ -32,6 +33,7 @@ pub(super) struct Service {
     encoders: Arc<Supervisor>,
     links: Arc<Ways>,
     srt: Arc<SrtWays>,
+    forwards: Arc<Forwards>,
     rtmp: Arc<Rtmp>,
     rtsp: Arc<Rtsp>,
     slates: Slates,
@@ -83,6 +85,7 @@ impl Service {
             slate_files,
             links: Arc::default(),
             srt: Arc::default(),
+            forwards: Arc::default(),
         };
         service.begin();
         service.listen_at_doors()?;
@@ -135,6 +138,7 @@ impl Service {
             slate_files,
             links: Arc::default(),
             srt: Arc::default(),
+            forwards: Arc::default(),
         };
         service.begin();
         // The streams of all others go on in any case.
@@ -153,6 +157,7 @@ impl Service {
         self.start_slates();
         self.start_links();
         self.start_srt();
+        self.start_forwards();
         self.start_encoders();
     }
 
@@ -171,6 +176,7 @@ impl Service {
         // The next process listens at the same addresses.
         self.links.end();
         self.srt.end();
+        self.forwards.end();
         self.rtmp.end();
         self.rtsp.end();
         self.slates.end();
@@ -180,6 +186,7 @@ impl Service {
             self.start_slates();
             self.start_links();
             self.start_srt();
+            self.start_forwards();
             self.watch.configure(self.config.watched());
             self.start_encoders();
             if let Err(error) = self.listen_at_doors() {
@@ -243,6 +250,7 @@ impl Service {
         self.start_slates();
         self.start_links();
         self.start_srt();
+        self.start_forwards();
         self.start_encoders();
         Ok(())
     }
@@ -265,6 +273,11 @@ impl Service {
         self.srt.arrange(&server, &srt::listener(&self.config), srt::lines(&self.config));
     }
 
+    /// Has the forwards that the configuration names and no others; those that it names as before go on.
+    fn start_forwards(&self) {
+        self.forwards.arrange(self.relay.hub().live_streams(), forward::wanted(&self.config));
+    }
+
     /// Whether SRT is served wherever the configuration says.
     fn check_srt(&self) -> Result<()> {
         match self.srt.failed().first() {
@@ -278,6 +291,7 @@ impl Service {
         vec![
             Arc::clone(&self.links) as _,
             Arc::clone(&self.srt) as _,
+            Arc::clone(&self.forwards) as _,
             Arc::clone(&self.rtmp) as _,
             Arc::clone(&self.rtsp) as _,
         ]
@@ -296,6 +310,7 @@ impl Service {
         self.encoders.end();
         self.links.end();
         self.srt.end();
+        self.forwards.end();
         self.rtmp.end();
         self.rtsp.end();
         self.slates.end();

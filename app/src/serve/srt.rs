@@ -1,6 +1,6 @@
 //! What of SRT the server has, from what is configured.
 
-use crate::config::{Config, Stream, StreamOutput, StreamSource};
+use crate::config::{Config, Stream, StreamForward, StreamOutput, StreamSource};
 use crate::failure;
 use glassline_delivery::policy::StreamName;
 use glassline_doors::srt::{Wanted, WantedListener};
@@ -27,7 +27,7 @@ pub(super) fn explain(address: SocketAddr, error: &dyn Display) -> anyhow::Error
     failure::failed(format!("cannot listen for SRT on {address}: {error}"), advice)
 }
 
-/// The sources and outputs by SRT that `config` asks for.
+/// The sources, outputs and forwards by SRT that `config` asks for.
 pub(super) fn lines(config: &Config) -> Vec<Wanted> {
     let silence_timeout = config.pull.silence_timeout;
     let of_stream = |(name, stream): (&String, &Stream)| {
@@ -40,13 +40,14 @@ pub(super) fn lines(config: &Config) -> Vec<Wanted> {
             StreamOutput::Srt(address) => Some((&**address, false)),
             _ => None,
         });
+        let forwards = stream.forward.iter().filter_map(StreamForward::srt).map(|address| (address, false));
         let wanted = |(address, is_source): (&Address, bool)| Wanted {
             stream: name.clone(),
             address: address.clone(),
             is_source,
             silence_timeout,
         };
-        Some(source.into_iter().chain(outputs).map(wanted).collect::<Vec<_>>())
+        Some(source.into_iter().chain(outputs).chain(forwards).map(wanted).collect::<Vec<_>>())
     };
     config.stream.iter().filter_map(of_stream).flatten().collect()
 }

@@ -5,6 +5,7 @@
 //! * [`backoff`]: how long to wait before the next attempt.
 //! * [`coalesce`]: which viewers a busy worker serves when a stream has news.
 //! * [`fill`]: an object that many read while it fills.
+//! * [`forward`]: a stream as tags of FLV for a service, bounded by time.
 //! * [`http1`]: HTTP/1.1, both ends.
 //! * [`ingest`]: CMAF that a publisher puts, into transport streams.
 //! * [`metacube`]: the block framing that Cubemap and its kin speak.
@@ -29,6 +30,7 @@ pub mod backoff;
 pub mod burst_limiter;
 pub mod coalesce;
 pub mod fill;
+pub mod forward;
 pub mod http1;
 pub mod ingest;
 pub mod metacube;

@@ -3,6 +3,7 @@
 //! ```text
 //! pull   ─ a thread that fetches streams from where they are (HTTP, UDP, RTP, RTSP) ─► Streams::publish
 //! output ─ a thread that sends streams in datagrams (UDP, RTP) ◄─ StreamReader
+//! forward ─ threads that publish streams to services over RTMP ◄─ Subscription
 //! entrance ─ how a door lets publishers and viewers in: rules, limits, the publisher slot, the place of a viewer
 //! srt ─ a listener for SRT, and connections by SRT as sources and outputs
 //! rtmp   ─ a thread that takes publishers of RTMP and RTMPS ─► entrance
@@ -19,6 +20,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod entrance;
+pub mod forward;
 mod log_throttle;
 pub mod outgoing;
 pub mod output;

@@ -232,6 +232,7 @@ impl Hub {
         for companion in self.companions() {
             status.outputs.extend(companion.outputs(&status.name));
             status.peers.extend(companion.peers(&status.name));
+            status.forwards.extend(companion.forwards(&status.name));
         }
     }
 

@@ -144,6 +144,69 @@ pub struct PeerFigure {
     pub value: f64,
 }
 
+/// Where a forward is: a stream that is published to a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardState {
+    /// The stream has no publisher, so that nothing is sent.
+    Idle,
+    /// It is being connected to.
+    Connecting,
+    /// The service has the stream.
+    Publishing,
+    /// There was no connection, or it has ended; the next attempt comes after this time.
+    Waiting {
+        /// Until then.
+        retry_in: Duration,
+    },
+    /// The service does not take the stream, or not its codecs; it is tried again after this time.
+    Refused {
+        /// Until then.
+        retry_in: Duration,
+    },
+}
+
+impl ForwardState {
+    /// In one word.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ForwardState::Idle => "idle",
+            ForwardState::Connecting => "connecting",
+            ForwardState::Publishing => "publishing",
+            ForwardState::Waiting { .. } => "waiting",
+            ForwardState::Refused { .. } => "refused",
+        }
+    }
+
+    /// Until the next attempt, where one is waited for.
+    pub const fn retry_in(&self) -> Option<Duration> {
+        match self {
+            ForwardState::Waiting { retry_in } | ForwardState::Refused { retry_in } => Some(*retry_in),
+            ForwardState::Idle | ForwardState::Connecting | ForwardState::Publishing => None,
+        }
+    }
+}
+
+/// A forward of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForwardStatus {
+    /// Its protocol, as in an address: `rtmp`, `rtmps`.
+    pub protocol: &'static str,
+    /// Where it goes, without the stream key.
+    pub target: String,
+    /// Where it is.
+    pub state: ForwardState,
+    /// Why the service does not have the stream; `None` while it does, and before the first failure.
+    pub reason: Option<String>,
+    /// The service's address, while there is a connection.
+    pub address: Option<SocketAddr>,
+    /// Since the stream is published there; zero where it is not.
+    pub publishing: Duration,
+    /// Bytes that the connections have taken, over all of them.
+    pub bytes: u64,
+    /// Further figures, each by a name that ends with its unit.
+    pub figures: Vec<PeerFigure>,
+}
+
 /// A figure of what runs beside the server, for its metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceCount {
@@ -176,6 +239,11 @@ pub trait Companion: Send + Sync {
 
     /// The peers at doors that publish or watch the stream `name`.
     fn peers(&self, _name: &StreamName) -> Vec<PeerStatus> {
+        Vec::new()
+    }
+
+    /// The services that the stream `name` is published to.
+    fn forwards(&self, _name: &StreamName) -> Vec<ForwardStatus> {
         Vec::new()
     }
 
@@ -265,6 +333,8 @@ pub struct StreamStatus {
     pub outputs: Vec<OutputStatus>,
     /// Its publisher and viewers at doors of other protocols than HTTP.
     pub peers: Vec<PeerStatus>,
+    /// The services that it is published to.
+    pub forwards: Vec<ForwardStatus>,
 }
 
 impl StreamStatus {
@@ -307,6 +377,7 @@ impl StreamStatus {
             source,
             outputs: Vec::new(),
             peers: Vec::new(),
+            forwards: Vec::new(),
         }
     }
 }

@@ -56,6 +56,15 @@ impl Connector {
         Ok(Connector { config: Arc::new(config) })
     }
 
+    /// The same for another protocol than HTTP: no protocol is named in the handshake. A server that has HTTP at the same port, or
+    /// checks the name, would otherwise take the connection for HTTP or refuse it.
+    #[must_use]
+    pub fn without_protocol(&self) -> Connector {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols.clear();
+        Connector { config: Arc::new(config) }
+    }
+
     /// A session with the server that is called `host`, a name or an IP number without brackets. Nothing has been sent:
     /// [`Session::flush`] begins the handshake, and [`Session::read`] goes on with it.
     ///

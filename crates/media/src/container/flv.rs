@@ -24,6 +24,7 @@
 )]
 
 pub mod demux;
+pub mod mux;
 mod tag;
 mod track;
 

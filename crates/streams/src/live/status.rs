@@ -33,6 +33,7 @@ impl Live {
             source: None,
             outputs: Vec::new(),
             peers: Vec::new(),
+            forwards: Vec::new(),
             name: self.name.clone(),
             mux: self.mux,
             live: published_since.is_some(),

@@ -102,6 +102,12 @@ impl From<&str> for Value {
     }
 }
 
+impl From<bool> for Value {
+    fn from(is_true: bool) -> Value {
+        Value::Boolean(is_true)
+    }
+}
+
 impl From<f64> for Value {
     fn from(number: f64) -> Value {
         Value::Number(number)
@@ -236,12 +242,7 @@ pub fn write(values: &[Value], out: &mut Vec<u8>) {
             },
             Value::Object(properties) => {
                 out.push(OBJECT);
-                for (name, value) in properties {
-                    out.extend_from_slice(&u16::try_from(name.len()).unwrap_or(0).to_be_bytes());
-                    out.extend_from_slice(name.as_bytes());
-                    write(std::slice::from_ref(value), out);
-                }
-                out.extend_from_slice(&[0, 0, OBJECT_END]);
+                write_properties(properties, out);
             }
             Value::Array(values) => {
                 out.push(STRICT_ARRAY);
@@ -251,6 +252,22 @@ pub fn write(values: &[Value], out: &mut Vec<u8>) {
             Value::Null => out.push(NULL),
         }
     }
+}
+
+/// Appends an ECMA array of these properties: what metadata has, where commands have an object.
+pub fn write_ecma_array(properties: &[(String, Value)], out: &mut Vec<u8>) {
+    out.push(ECMA_ARRAY);
+    out.extend_from_slice(&u32::try_from(properties.len()).unwrap_or(0).to_be_bytes());
+    write_properties(properties, out);
+}
+
+fn write_properties(properties: &[(String, Value)], out: &mut Vec<u8>) {
+    for (name, value) in properties {
+        out.extend_from_slice(&u16::try_from(name.len()).unwrap_or(0).to_be_bytes());
+        out.extend_from_slice(name.as_bytes());
+        write(std::slice::from_ref(value), out);
+    }
+    out.extend_from_slice(&[0, 0, OBJECT_END]);
 }
 
 #[cfg(test)]

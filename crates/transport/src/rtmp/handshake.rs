@@ -1,4 +1,4 @@
-//! The handshake (Adobe RTMP 1.0, section 5.2), as a server takes part in it.
+//! The handshake (Adobe RTMP 1.0, section 5.2), as a server and as a client take part in it.
 //!
 //! ```text
 //! client: C0 version u8, C1 time u32, version u32, 1528 random bytes ─►
@@ -7,7 +7,8 @@
 //! ```
 //! Version 0 in C1 is the handshake of the specification. Flash, and FFmpeg after it, write another number there and hide a
 //! digest (HMAC-SHA256 under a key that is published) at one of two places: such a client wants digests back. What a
-//! client echoes is not checked: it proves nothing, and some clients echo other bytes.
+//! client echoes is not checked: it proves nothing, and some clients echo other bytes. Our own client has the handshake of the
+//! specification, which every service takes, and checks no echo either.
 
 use ring::hmac;
 use thiserror::Error;
@@ -45,6 +46,20 @@ pub enum HandshakeError {
         /// The first byte.
         found: u8,
     },
+    /// The same of a server.
+    #[error("answers with version {found}, expected RTMP version 3{}", server_hint(*.found))]
+    ServerVersion {
+        /// The first byte.
+        found: u8,
+    },
+}
+
+fn server_hint(first: u8) -> &'static str {
+    match first {
+        0x15 | 0x16 => ": this is TLS, write rtmps://",
+        b'H' => ": this looks like HTTP",
+        _ => "",
+    }
 }
 
 fn hint(first: u8) -> &'static str {
@@ -122,6 +137,50 @@ impl Handshake {
     }
 }
 
+/// A client's side, before its end.
+#[derive(Debug, Default)]
+pub(super) struct ClientHandshake {
+    received: Vec<u8>,
+    has_echoed: bool,
+}
+
+impl ClientHandshake {
+    /// Appends C0 and C1 to `out`.
+    pub(super) fn begin(random: &[u8; RANDOM_BYTES], out: &mut Vec<u8>) -> ClientHandshake {
+        out.push(VERSION);
+        out.extend_from_slice(&[0; PACKET_BYTES - RANDOM_BYTES]);
+        out.extend_from_slice(random);
+        ClientHandshake::default()
+    }
+
+    /// Takes bytes up to the handshake's end; the rest stays in `bytes`. Returns whether it is over.
+    pub(super) fn push(&mut self, bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, HandshakeError> {
+        loop {
+            let needed = if self.has_echoed { PACKET_BYTES } else { 1 + PACKET_BYTES };
+            let count = needed.saturating_sub(self.received.len()).min(bytes.len());
+            let (taken, rest) = bytes.split_at(count);
+            *bytes = rest;
+            self.received.extend_from_slice(taken);
+            if let Some(&found) = self.received.first()
+                && !self.has_echoed
+                && found != VERSION
+            {
+                return Err(HandshakeError::ServerVersion { found });
+            }
+            if self.received.len() < needed {
+                return Ok(false);
+            }
+            if self.has_echoed {
+                return Ok(true);
+            }
+            // C2 is S1 once more (section 5.2.4).
+            out.extend_from_slice(self.received.get(1..).unwrap_or_default());
+            self.has_echoed = true;
+            self.received.clear();
+        }
+    }
+}
+
 /// Where the digest stands in a packet, by the four bytes at `at`.
 fn place_of(packet: &[u8; PACKET_BYTES], at: usize) -> usize {
     let sum: usize = packet[at..at + 4].iter().map(|byte| usize::from(*byte)).sum();
@@ -182,6 +241,39 @@ mod tests {
             assert_eq!(out[1 + PACKET_BYTES..], hello[1..]);
             let all = [&hello[..], &[1; PACKET_BYTES], b"behind"].concat();
             assert!(shake(&all, chop).unwrap().1);
+        }
+    }
+
+    #[test]
+    fn a_client_and_a_server_shake_hands_in_any_chop() {
+        for chop in [1, 700, 5000] {
+            let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+            let mut client = ClientHandshake::begin(&[9; RANDOM_BYTES], &mut to_server);
+            assert_eq!(
+                (to_server.len(), &to_server[..9]),
+                (1 + PACKET_BYTES, &[3, 0, 0, 0, 0, 0, 0, 0, 0][..])
+            );
+            let mut server = Handshake::new(RANDOM);
+            assert_eq!(server.push(&mut &to_server[..], &mut to_client), Ok(false));
+            to_server.clear();
+            to_client.extend_from_slice(b"behind");
+            let (mut is_over, mut behind) = (false, Vec::new());
+            for mut bytes in to_client.chunks(chop) {
+                is_over = is_over || client.push(&mut bytes, &mut to_server).unwrap();
+                behind.extend_from_slice(bytes);
+            }
+            assert_eq!((is_over, &behind[..]), (true, &b"behind"[..]));
+            assert_eq!(to_server[8..], RANDOM, "C2 is what the server has sent");
+            assert_eq!(server.push(&mut &to_server[..], &mut Vec::new()), Ok(true));
+        }
+    }
+
+    #[test]
+    fn a_server_that_speaks_something_else_is_told_apart() {
+        for (bytes, hint) in [(&b"HTTP/1.1 400"[..], "HTTP"), (&[0x15, 3, 1], "rtmps://")] {
+            let mut client = ClientHandshake::begin(&RANDOM, &mut Vec::new());
+            let error = client.push(&mut &bytes[..], &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains(hint), "{error}");
         }
     }
 

@@ -24,6 +24,8 @@ mod pcm;
 mod raw_video;
 #[path = "../../../../fuzz/bodies/rtmp.rs"]
 mod rtmp;
+#[path = "../../../../fuzz/bodies/rtmp_client.rs"]
+mod rtmp_client;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
@@ -85,6 +87,11 @@ fn pcm_corpus() {
 #[test]
 fn rtmp_corpus() {
     corpus::run("rtmp", rtmp::run);
+}
+
+#[test]
+fn rtmp_client_corpus() {
+    corpus::run("rtmp_client", rtmp_client::run);
 }
 
 #[test]

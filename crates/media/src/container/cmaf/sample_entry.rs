@@ -8,31 +8,23 @@ use crate::bitstream::{ac3, h265, opus};
 /// The sample entry (14496-12 §8.5.2).
 pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
     match media {
-        Media::H264 { sps, pps, in_band, parsed, .. } => {
+        Media::H264 { in_band, .. } => {
             write_picture_entry(if *in_band { b"avc3" } else { b"avc1" }, media, out, |out| {
-                write_decoder_configuration(sps, pps, parsed, out);
+                plain(out, b"avcC", |out| write_configuration(media, out));
             });
         }
-        Media::H265 { sets, parsed, .. } => {
-            write_picture_entry(b"hvc1", media, out, |out| write_h265_configuration(sets, parsed, out));
-        }
-        Media::Av1 { sequence, parsed, .. } => write_picture_entry(b"av01", media, out, |out| {
-            plain(out, b"av1C", |out| parsed.write_configuration(sequence, out));
+        Media::H265 { .. } => write_picture_entry(b"hvc1", media, out, |out| {
+            plain(out, b"hvcC", |out| write_configuration(media, out));
+        }),
+        Media::Av1 { .. } => write_picture_entry(b"av01", media, out, |out| {
+            plain(out, b"av1C", |out| write_configuration(media, out));
         }),
         Media::Aac { config, written } => {
             let (channels, rate_hz) = (config.output_channels().into(), config.output_rate_hz());
             write_sound_entry(b"mp4a", channels, rate_hz, out, |out| write_esds(written, out));
         }
         Media::Opus { channels } => write_sound_entry(b"Opus", *channels, opus::RATE_HZ, out, |out| {
-            plain(out, b"dOps", |out| {
-                out.u8(0);
-                out.u8(*channels as u8);
-                // A live stream is joined on its way: nothing in front is the encoder's own.
-                out.u16(0);
-                out.u32(opus::RATE_HZ);
-                out.u16(0);
-                out.u8(0);
-            });
+            plain(out, b"dOps", |out| write_configuration(media, out));
         }),
         Media::Mp3 { rate_hz, channels, low_rate } => {
             write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| {
@@ -45,6 +37,38 @@ pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
                 write_ac3_configuration(header, out);
             });
         }
+    }
+}
+
+impl Media {
+    /// What a decoder is told before the first sample, as the codec's box has it: of H.264 the `AVCDecoderConfigurationRecord`, of
+    /// H.265 and AV1 theirs, of AAC the `AudioSpecificConfig`, of Opus what is in `dOps`. Empty of MP3, AC-3 and E-AC-3.
+    pub fn configuration(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_configuration(self, &mut out);
+        out
+    }
+}
+
+/// Appends what a decoder is told before the first sample, without a box around it: `AVCDecoderConfigurationRecord`,
+/// `HEVCDecoderConfigurationRecord`, `AV1CodecConfigurationRecord`, `AudioSpecificConfig`, or what `dOps` has of Opus; nothing of
+/// codecs with frames that say all themselves.
+pub(super) fn write_configuration(media: &Media, out: &mut Vec<u8>) {
+    match media {
+        Media::H264 { sps, pps, parsed, .. } => write_h264_configuration(sps, pps, parsed, out),
+        Media::H265 { sets, parsed, .. } => write_h265_configuration(sets, parsed, out),
+        Media::Av1 { sequence, parsed, .. } => parsed.write_configuration(sequence, out),
+        Media::Aac { written, .. } => out.extend_from_slice(written),
+        Media::Opus { channels } => {
+            out.u8(0);
+            out.u8(*channels as u8);
+            // A live stream is joined on its way: nothing in front is the encoder's own.
+            out.u16(0);
+            out.u32(opus::RATE_HZ);
+            out.u16(0);
+            out.u8(0);
+        }
+        Media::Mp3 { .. } | Media::Ac3 { .. } => {}
     }
 }
 
@@ -82,32 +106,30 @@ fn write_picture_entry(
     });
 }
 
-/// `hvcC` (14496-15 §8.3.2.1).
+/// What is in `hvcC` (14496-15 §8.3.2.1).
 fn write_h265_configuration(sets: &[Vec<u8>], parsed: &h265::Sps, out: &mut Vec<u8>) {
-    plain(out, b"hvcC", |out| {
-        out.u8(1);
-        parsed.profile.write(out);
-        // How pictures divide for decoding in parallel is not said.
-        out.u16(0xf000);
-        out.u8(0xfc);
-        out.u8(0xfc | parsed.chroma_format);
-        out.u8(0xf8 | parsed.bit_depth.saturating_sub(8));
-        out.u8(0xf8 | parsed.chroma_bit_depth.saturating_sub(8));
-        // Nor the average frame rate.
-        out.u16(0);
-        out.u8(parsed.temporal_layers << 3 | u8::from(parsed.temporal_nesting) << 2 | 3);
-        let arrays: Vec<_> = sets.chunk_by(|one, next| one[0] >> 1 == next[0] >> 1).collect();
-        out.u8(arrays.len() as u8);
-        for array in arrays {
-            // All of this kind are here, and none among the samples.
-            out.u8(0x80 | array[0][0] >> 1 & 0x3f);
-            out.u16(array.len() as u16);
-            for set in array {
-                out.u16(set.len() as u16);
-                out.extend_from_slice(set);
-            }
+    out.u8(1);
+    parsed.profile.write(out);
+    // How pictures divide for decoding in parallel is not said.
+    out.u16(0xf000);
+    out.u8(0xfc);
+    out.u8(0xfc | parsed.chroma_format);
+    out.u8(0xf8 | parsed.bit_depth.saturating_sub(8));
+    out.u8(0xf8 | parsed.chroma_bit_depth.saturating_sub(8));
+    // Nor the average frame rate.
+    out.u16(0);
+    out.u8(parsed.temporal_layers << 3 | u8::from(parsed.temporal_nesting) << 2 | 3);
+    let arrays: Vec<_> = sets.chunk_by(|one, next| one[0] >> 1 == next[0] >> 1).collect();
+    out.u8(arrays.len() as u8);
+    for array in arrays {
+        // All of this kind are here, and none among the samples.
+        out.u8(0x80 | array[0][0] >> 1 & 0x3f);
+        out.u16(array.len() as u16);
+        for set in array {
+            out.u16(set.len() as u16);
+            out.extend_from_slice(set);
         }
-    });
+    }
 }
 
 /// `dac3` or `dec3` (ETSI TS 102 366 §F.4, §F.6).
@@ -135,22 +157,20 @@ fn write_ac3_configuration(header: &ac3::Header, out: &mut Vec<u8>) {
     }
 }
 
-/// `avcC` (14496-15 §5.3.3.1).
-fn write_decoder_configuration(sps: &[u8], pps: &[Vec<u8>], parsed: &Sps, out: &mut Vec<u8>) {
-    plain(out, b"avcC", |out| {
-        out.extend_from_slice(&[1, parsed.profile, parsed.constraints, parsed.level, 0xfc | 3, 0xe0 | 1]);
-        out.u16(sps.len() as u16);
-        out.extend_from_slice(sps);
-        out.u8(pps.len() as u8);
-        for pps in pps {
-            out.u16(pps.len() as u16);
-            out.extend_from_slice(pps);
-        }
-        if matches!(parsed.profile, 100 | 110 | 122 | 144) {
-            let depth = 0xf8 | parsed.bit_depth.saturating_sub(8);
-            out.extend_from_slice(&[0xfc | parsed.chroma_format, depth, depth, 0]);
-        }
-    });
+/// What is in `avcC` (14496-15 §5.3.3.1).
+fn write_h264_configuration(sps: &[u8], pps: &[Vec<u8>], parsed: &Sps, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, parsed.profile, parsed.constraints, parsed.level, 0xfc | 3, 0xe0 | 1]);
+    out.u16(sps.len() as u16);
+    out.extend_from_slice(sps);
+    out.u8(pps.len() as u8);
+    for pps in pps {
+        out.u16(pps.len() as u16);
+        out.extend_from_slice(pps);
+    }
+    if matches!(parsed.profile, 100 | 110 | 122 | 144) {
+        let depth = 0xf8 | parsed.bit_depth.saturating_sub(8);
+        out.extend_from_slice(&[0xfc | parsed.chroma_format, depth, depth, 0]);
+    }
 }
 
 /// `colr` (14496-12 §12.1.5).
