@@ -10,7 +10,7 @@ use glassline_test_support::beside::{self, PLACEMENT_START, only, with_data};
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::synthetic::PICTURE_TICKS;
-use glassline_test_support::wait::{PATIENCE, until_some};
+use glassline_test_support::wait::{PATIENCE, until, until_some};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 
@@ -83,7 +83,7 @@ fn metadata_go_through_http_srt_and_udp_byte_by_byte() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let text = format!(
-        "[srt]\nlisten = ['127.0.0.1:0']\nlatency = '20ms'\n[stream.drone]\noutputs = ['udp://{}']\n",
+        "[publish]\nsilence_timeout = '1m'\n[srt]\nlisten = ['127.0.0.1:0']\nlatency = '20ms'\n[stream.drone]\noutputs = ['udp://{}']\n",
         receiver.local_addr().unwrap()
     );
     let mut first = Server::start(GLASSLINE, &["--config", &scratch.write("first.toml", text)]);
@@ -96,20 +96,28 @@ fn metadata_go_through_http_srt_and_udp_byte_by_byte() {
     let mut publisher = publish(first.address(), "/live/drone.ts");
     publisher.write_all(&film[..part]).unwrap();
     first.wait_for_pictures("drone");
+    until("the second server at the first one", || {
+        first.stream("drone").and_then(|stream| stream["peers"].as_array().map(|peers| !peers.is_empty()))
+            == Some(true)
+    });
+    let mut near = watch(&first, "drone");
+    // Five pictures behind the next key frame, which the second server shows.
+    let later = film.len() / 188 * 8 / 10 * 188;
+    publisher.write_all(&film[part..later]).unwrap();
     second.wait_for_pictures("drone");
-    let (mut near, mut far) = (watch(&first, "drone"), watch(&second, "drone"));
-    publisher.write_all(&film[part..]).unwrap();
-    // What leaves last is behind the last unit of metadata.
-    let wanted = only(&film[part..], &[KLV, CUES]).len() / 188;
-    assert!(see(|buffer| packets(&mut near, buffer), &film) >= wanted, "HTTP");
-    assert!(see(|buffer| packets(&mut far, buffer), &film) >= wanted, "SRT, then HTTP");
+    let mut far = watch(&second, "drone");
+    publisher.write_all(&film[later..]).unwrap();
+    let wanted = |from: usize| only(&film[from..], &[KLV, CUES]).len() / 188;
+    assert!(see(|buffer| packets(&mut near, buffer), &film) >= wanted(part), "HTTP");
+    assert!(see(|buffer| packets(&mut far, buffer), &film) >= wanted(later), "SRT, then HTTP");
     let _ = see(|buffer| receiver.recv(buffer).unwrap(), &film);
 }
 
 #[test]
 fn metadata_are_events_and_date_ranges_of_the_segmented_stream() {
     let scratch = Scratch::new("metadata-segments");
-    let config = "[package]\non_demand = false\nsegment = '1s'\npart = '200ms'\n";
+    let config =
+        "[publish]\nsilence_timeout = '1m'\n[package]\non_demand = false\nsegment = '1s'\npart = '200ms'\n";
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
     let mut publisher = publish(server.address(), "/live/drone.ts");
     publisher.write_all(&film()).unwrap();

@@ -3,8 +3,11 @@
 use super::check;
 use super::{budget, capture, ivf, table};
 use glassline_inspect::transport_stream::{Analysis, Kind, Report, WallClock};
+use glassline_media::bitstream::klv::uas;
 use glassline_media::container::ts::conformance::Profile;
+use glassline_media::container::ts::{DataKind, DataWriter};
 use glassline_media::{Time, Utc};
+use glassline_test_support::beside;
 use glassline_test_support::synthetic::{
     PacketBytes, SLOT_PACKETS, UTC_AT_ZERO, constant_rate, intra_refresh_units,
 };
@@ -94,6 +97,16 @@ fn every_key_of_the_json_is_documented() {
     let live = serde_json::to_value(live()).unwrap();
     keys(&live, &mut found);
     keys(&serde_json::to_value(analysed(&constant_rate(), Some(Profile::Iso))).unwrap(), &mut found);
+    let mut klv = DataWriter::new(0x1f0, DataKind::Klv { synchronous: true });
+    let mut cues = DataWriter::new(0x1f1, DataKind::Splice);
+    let streams = [klv.announced(), cues.announced()];
+    let with_data = beside::with_data(&beside::film(0), &streams, None, &mut |_, pts, out| {
+        klv.write(&uas::Set::default().write(), Some(pts), out);
+        cues.write(beside::PLACEMENT_START, None, out);
+    });
+    let with_data = analysed(with_data.as_chunks().0, None);
+    assert!(with_data.streams[1].data.as_ref().is_some_and(|data| data.cues.len() == 1));
+    keys(&serde_json::to_value(with_data).unwrap(), &mut found);
     let mut aged = intra_refresh();
     let (at, utc) = (Time::ZERO, Utc::from_nanos(UTC_AT_ZERO));
     aged.tell_ages_by(WallClock { at, utc, whose: "local", uncertainty_ms: None });
