@@ -2,11 +2,13 @@
 
 use crate::link::said;
 use crate::{GLASSLINE, glassline, serve_with};
+use glassline_media::Time;
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::loopback::free_udp;
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Running, Scratch, Server};
 use glassline_test_support::wait::{PATIENCE, until};
+use glassline_transport::srt::{Caller, Settings};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
@@ -257,4 +259,27 @@ fn the_latency_is_a_stage_of_the_budget() {
     assert!(step["stages"]["hold"]["p50_us"].is_u64(), "{step}");
     let labels = "{stream=\"hall\",stage=\"relay_released\"";
     assert!(server.metrics().sum("glassline_relay_stage_seconds_count", labels) > 10.0);
+}
+
+#[test]
+fn a_viewer_is_let_in_before_it_gets_anything() {
+    let scratch = Scratch::new("srt-first");
+    let (server, address) = server(&scratch, "");
+    let _encoder = start(&["encode", "test:64x64@25", &format!("srt://{address}?streamid=publish:hall")]);
+    server.wait_for_pictures("hall");
+    let address: SocketAddr = address.parse().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut caller = Caller::new(Settings::default(), "read:hall", address, [7; 32], Time::ZERO);
+    let (mut out, mut datagram) = (Vec::new(), [0; 2048]);
+    // The reference takes data in front of the answer for a lost answer, and asks again after a quarter of a second.
+    for _ in 0..2 {
+        while caller.poll_transmit(Time::ZERO, &mut out).is_some() {
+            socket.send_to(&out, address).unwrap();
+        }
+        let count = socket.recv(&mut datagram).unwrap();
+        assert_eq!(datagram[..2], [0x80, 0], "a handshake");
+        caller.handle_datagram(Time::ZERO, &datagram[..count]);
+    }
+    assert!(caller.connection().is_some(), "{:?}", caller.error());
 }

@@ -237,6 +237,10 @@ impl Worker {
                 }
             }
             let now = self.server.clock().now();
+            // Before the first packets of a viewer, which would come before it knows that it is let in.
+            while let Some((to, datagram)) = self.listener.poll_answer() {
+                self.outlet.send(to, &datagram, 0);
+            }
             self.serve(now);
             while let Some((to, datagram)) = self.listener.poll_answer() {
                 self.outlet.send(to, &datagram, 0);
