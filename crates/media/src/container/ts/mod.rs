@@ -44,7 +44,7 @@ pub use mux::{AudioFormat, MuxSettings, Muxer, ProgramNumbers, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{DataKind, ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
-pub use shift::shift_packet;
+pub use shift::Shifter;
 
 use crate::access_unit::Codec;
 
