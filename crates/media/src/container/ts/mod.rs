@@ -37,7 +37,7 @@ pub(super) mod units;
 pub use align::Aligner;
 pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
-pub use demux::{Demuxer, Event};
+pub use demux::{Demuxer, Event, followed_data};
 pub use entry::{EntryPoint, discontinuity_packet};
 pub use metadata::{DataUnit, DataWriter};
 pub use mux::{AudioFormat, MuxSettings, Muxer, ProgramNumbers, UnitHead};
