@@ -26,7 +26,7 @@ const WAITING_MAX: usize = 32;
 const REMEMBERED_MAX: usize = 32;
 /// A cue for now that comes again within this time is the same cue.
 const REPEATED_WITHIN: Duration = Duration::from_secs(10);
-/// A cue for a stated time is the same as one with the same bytes whose time is closer than this. Where the clock of the stamps has
+/// A cue for a stated time is the same as one with the same bytes for a time that is closer than this. Where the clock of the stamps has
 /// jumped back, the same bytes mean another time.
 const SAME_WITHIN: Duration = Duration::from_secs(1);
 /// KLV with a stamp further than this from the pictures' is on another clock: it counts when it comes.

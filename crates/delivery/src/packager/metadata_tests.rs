@@ -415,7 +415,7 @@ proptest! {
                 let (begin, rest) = line.split_once(",START-DATE=").unwrap();
                 let kind = if rest.contains("SCTE35-IN") { "in" } else { "out" };
                 let known = told.entry(format!("{begin}{kind}")).or_insert_with(|| rest.to_owned());
-                if &*known != rest && kind == "in" {
+                if *known != rest && kind == "in" {
                     // A return may be moved as long as it is ahead.
                     let (start, duration) = known.split_once(",DURATION=").expect("a break that was left");
                     let begin = format!("{start},DURATION=");
