@@ -148,10 +148,10 @@ fn metadata_are_events_and_date_ranges_of_the_segmented_stream() {
     while let Some(event) = reader.poll() {
         match event {
             cmaf::Event::Message(event) if event.scheme_id_uri == "urn:misb:KLV:bin:1910.1" => {
-                klv.push(event)
+                klv.push(event);
             }
             cmaf::Event::Message(event) if event.scheme_id_uri == "urn:scte:scte35:2013:bin" => {
-                cues.push(event)
+                cues.push(event);
             }
             _ => {}
         }

@@ -48,11 +48,7 @@ fn at(ms: u64) -> Time {
 fn drain(feed: &mut Feed, ms: u64) -> Vec<String> {
     let word = |item| match item {
         Item::Metadata(Described { video, audio }) => {
-            format!(
-                "meta {:?} {:?}",
-                video.map(|(id, _)| id),
-                audio.map(|(id, rate, channels)| (id, rate, channels))
-            )
+            format!("meta {:?} {:?}", video.map(|(id, _)| id), audio)
         }
         Item::Tag { is_video, time, body } => {
             format!("{} {:02x}{:02x} {time}", if is_video { "video" } else { "audio" }, body[0], body[1])

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// What waits for longer is dropped, up to the newest key frame.
 pub const BACKLOG: Duration = Duration::from_secs(5);
+/// A key frame that has waited for less than this is where it goes on.
+const FRESH: Duration = Duration::from_millis(2500);
 /// The same of more bytes: the backlog of 50 Mbit/s.
 const BACKLOG_BYTES: usize = 32 << 20;
 /// How long a track waits for the other one, so that times of both grow together.
@@ -162,7 +164,7 @@ impl ForwardQueue {
         let keys = if self.has_video { &self.video } else { &self.audio };
         let newest = keys.iter().rev().find(|entry| entry.kind == Kind::Key);
         // A key frame that is late itself is no place to go on from, nor one with more behind it than there may be.
-        let key = newest.filter(|key| now.since(key.arrived) <= BACKLOG / 2).map(|key| key.time_ms);
+        let key = newest.filter(|key| now.since(key.arrived) <= FRESH).map(|key| key.time_ms);
         let key = key.filter(|key| self.bytes_from(*key) <= BACKLOG_BYTES / 2);
         let mut dropped = Dropped { awaits_key: key.is_none(), ..Dropped::default() };
         for (queue, count) in

@@ -417,7 +417,7 @@ impl Line {
         for _ in 0..UNITS_A_TURN {
             match units.poll() {
                 Ok(Unit::Program(program)) => {
-                    feed.program(&program).map_err(|error| refused(error.to_string()))?
+                    feed.program(&program).map_err(|error| refused(error.to_string()))?;
                 }
                 Ok(Unit::Unit { pid, unit }) => feed.push(pid, unit, now),
                 Ok(Unit::FellBehind) => feed.skip(),

@@ -6,6 +6,7 @@ use glassline_media::{AccessUnit, Ticks};
 
 /// What came of a rendition, in its order.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are units")]
 pub enum Piece {
     /// A picture, or a run of sound.
     Unit(AccessUnit),

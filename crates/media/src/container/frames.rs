@@ -45,6 +45,7 @@ pub struct Track {
 
 /// What a demultiplexer found.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are access units")]
 pub enum Event {
     /// The tracks from here on: of FLV video first, of WebM those that are marked as default.
     Tracks(Vec<Track>),

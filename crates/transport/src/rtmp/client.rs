@@ -376,10 +376,14 @@ impl ClientSession {
                     Step::Connect => CONNECT,
                     Step::CreateStream => CREATE,
                     Step::Publish => PUBLISH,
-                    Step::Handshake | Step::Published => return Ok(self.ignore()),
+                    Step::Handshake | Step::Published => {
+                        self.ignore();
+                        return Ok(());
+                    }
                 };
                 if transaction != asked {
-                    return Ok(self.ignore());
+                    self.ignore();
+                    return Ok(());
                 }
                 // Some have what is wrong in the place of the other properties.
                 let told = if *told == Value::Null { argument } else { told };
@@ -420,7 +424,10 @@ impl ClientSession {
             (false, Step::Published) if code == "NetStream.Unpublish.Success" => {
                 Err(ClientError::Ended { words: self.words(told) })
             }
-            _ => Ok(self.ignore()),
+            _ => {
+                self.ignore();
+                Ok(())
+            }
         }
     }
 

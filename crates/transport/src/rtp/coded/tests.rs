@@ -345,7 +345,7 @@ fn a_key_frame_without_parameter_sets_is_sent_with_the_newest_ones() {
     {
         let unit = AccessUnit { random_access, ..unit(Codec::H264, data) };
         packetizer.packetize(&unit, 0, &mut |packet| {
-            payloads.push(Packet::parse(packet).unwrap().payload.to_vec())
+            payloads.push(Packet::parse(packet).unwrap().payload.to_vec());
         });
     }
     let [first, second, other] = &payloads[..] else { panic!("{payloads:?}") };
