@@ -66,7 +66,7 @@ fn check(data: &[u8], chop: usize) -> Vec<u64> {
 }
 
 fn demux(data: &[u8], chop: usize) -> Vec<Event> {
-    let mut demuxer = Demuxer::new();
+    let mut demuxer = Demuxer::with_data();
     let mut events = Vec::new();
     for part in data.chunks(chop) {
         demuxer.push(part);

@@ -4,7 +4,7 @@ use super::{AUDIO_MAX, Announced, LeftOut, RenditionName};
 use glassline_media::Codec;
 use glassline_media::bitstream::aac_config::HeAac;
 use glassline_media::container::cmaf;
-use glassline_media::container::ts::DataKind;
+use glassline_media::container::ts::{DataKind, followed_data};
 use std::borrow::Cow;
 
 /// A stream that becomes a rendition.
@@ -36,9 +36,15 @@ impl Choice {
     pub(super) fn of(streams: &[Announced]) -> Choice {
         let he_aac = streams.iter().filter_map(|stream| Some((stream.pid, stream.he_aac?))).collect();
         let mut choice = Choice { he_aac, ..Choice::default() };
+        let followed = followed_data(streams.iter().filter_map(|stream| Some((stream.pid, stream.data?))));
         for stream in streams {
             if let Some(kind) = stream.data {
-                choice.data.push((stream.pid, kind));
+                if followed.contains(&(stream.pid, kind)) {
+                    choice.data.push((stream.pid, kind));
+                } else {
+                    let why = "more streams of data than are taken".into();
+                    choice.left_out.push(LeftOut { pid: stream.pid, codec: stream.format.clone(), why });
+                }
                 continue;
             }
             match choice.name_for(stream) {

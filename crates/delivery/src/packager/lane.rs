@@ -18,6 +18,7 @@ use glassline_media::container::cmaf::{
     Brand, Captured, Error, EventMessage, LiveTimeline, Pictures, Run, Sample, SegmentKind, Timed, Track,
     write_chunk, write_event, write_init, write_segment_type,
 };
+use glassline_media::container::ts::DataUnit;
 use glassline_media::time::FrameRate;
 use glassline_media::{AccessUnit, Ticks};
 use std::time::Duration;
@@ -119,9 +120,14 @@ impl Lane {
         self.timeline.push(unit)
     }
 
-    /// Takes an event for the chunk that its time is in, or, where it announces what may still come, for the next one.
-    pub(super) fn hold(&mut self, event: EventMessage, announces: bool) {
-        self.held.push(event, announces);
+    /// Takes an event for the chunk that its time is in, or, of a cue, for the next one: see [`Held::push`].
+    pub(super) fn hold(&mut self, event: EventMessage, cue: Option<(u16, DataUnit)>) -> u64 {
+        self.held.push(event, cue)
+    }
+
+    /// Takes out the events that no chunk follows for: see [`Held::take_left`].
+    pub(super) fn take_held(&mut self) -> (Vec<(u16, DataUnit)>, u64) {
+        self.held.take_left()
     }
 
     /// Whether a segment is open.

@@ -9,11 +9,12 @@
 //! KLV comes ten times a second and more: as date ranges it would be most of a playlist.
 
 use bytes::Bytes;
-use glassline_media::Ticks;
 use glassline_media::container::cmaf::{EventMessage, EventTime};
 use glassline_media::container::ts::scte35::{Command, SpliceInfo};
 use glassline_media::container::ts::{DataKind, DataUnit};
+use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// The scheme of cues: binary sections (SCTE 214-3).
 const SPLICE_SCHEME: &str = "urn:scte:scte35:2013:bin";
@@ -24,12 +25,19 @@ const WAITING_MAX: usize = 32;
 /// Cues that are remembered, to know them when they are repeated.
 const REMEMBERED_MAX: usize = 32;
 /// A cue for now that comes again within this time is the same cue.
-const REPEATED_WITHIN: i64 = 10 * Ticks::RATE as i64;
+const REPEATED_WITHIN: Duration = Duration::from_secs(10);
+/// A cue for a stated time is the same as one with the same bytes for a time that is closer than this. Where the clock of the stamps has
+/// jumped back, the same bytes mean another time.
+const SAME_WITHIN: Duration = Duration::from_secs(1);
 /// KLV with a stamp further than this from the pictures' is on another clock: it counts when it comes.
 const FAR: i64 = 10 * Ticks::RATE as i64;
-/// Events that wait for their chunk, and bytes of them: more is written into the next chunk, early.
-const HELD_MAX: usize = 64;
-const HELD_MAX_BYTES: usize = 256 << 10;
+/// Events that wait for their chunk, and bytes of them: what is more is dropped, the oldest KLV first, since no chunk is written while
+/// no picture comes. So a chunk has no more of them either.
+const HELD_MAX: usize = 256;
+const HELD_MAX_BYTES: usize = 1 << 20;
+/// Of what is ahead of a chunk, more events or bytes than these are written into it, early.
+const AHEAD_MAX: usize = 64;
+const AHEAD_MAX_BYTES: usize = 256 << 10;
 
 /// A kind of events that a presentation's chunks carry: `InbandEventStream` of DASH.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +70,19 @@ pub(super) fn event_streams(data: &[(u16, DataKind)]) -> Vec<EventStream> {
 pub(super) struct Metadata {
     /// Cues that wait for an epoch to begin.
     waiting: VecDeque<(u16, DataUnit)>,
-    /// The newest cues, by their bytes, with the number that each has and when it came.
-    remembered: VecDeque<(Bytes, u32, Ticks)>,
+    /// The newest cues.
+    remembered: VecDeque<Remembered>,
     next_id: u32,
+}
+
+/// A cue that has been announced.
+#[derive(Debug)]
+struct Remembered {
+    section: Bytes,
+    id: u32,
+    /// When what it announces takes place, and when it came the last time, as playlists tell times.
+    at: Utc,
+    came: Utc,
 }
 
 /// A unit with what is known of it.
@@ -127,14 +145,17 @@ fn lasts(cue: &SpliceInfo) -> Option<u64> {
 }
 
 impl Metadata {
-    /// Keeps a cue for the epoch that will begin; of KLV there will be newer.
-    pub(super) fn wait(&mut self, pid: u16, unit: DataUnit) {
-        if unit.kind == DataKind::Splice {
-            if self.waiting.len() == WAITING_MAX {
-                self.waiting.pop_front();
-            }
-            self.waiting.push_back((pid, unit));
+    /// Keeps a cue for the epoch that will begin; of KLV there will be newer. Returns how many were dropped for it.
+    pub(super) fn wait(&mut self, pid: u16, unit: DataUnit) -> u64 {
+        if unit.kind != DataKind::Splice {
+            return 0;
         }
+        let is_full = self.waiting.len() == WAITING_MAX;
+        if is_full {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((pid, unit));
+        is_full.into()
     }
 
     /// The cues that have waited.
@@ -142,17 +163,29 @@ impl Metadata {
         std::mem::take(&mut self.waiting)
     }
 
-    /// The number of an event, and whether it is new: a cue is sent several times, so that one at least arrives.
-    pub(super) fn number(&mut self, known: &Known, now: Ticks) -> (u32, bool) {
+    /// Another publisher's cues follow: none of them is one that has been announced. Returns how many had still waited.
+    pub(super) fn forget(&mut self) -> u64 {
+        self.remembered.clear();
+        self.take_waiting().len() as u64
+    }
+
+    /// The number of an event for `at`, which comes at `now`, and whether it is new: a cue is sent several times, so that one at least
+    /// arrives.
+    pub(super) fn number(&mut self, known: &Known, at: Utc, now: Utc) -> (u32, bool) {
         let is_cue = known.cue.is_some();
-        let same = |(bytes, _, came): &&mut (Bytes, u32, Ticks)| {
-            is_cue
-                && *bytes == known.unit.data
-                && (known.unit.pts.is_some() || (now - *came).0.saturating_abs() < REPEATED_WITHIN)
+        let is_near = |a: Utc, b: Utc, within: Duration| {
+            u128::from(a.as_nanos().abs_diff(b.as_nanos())) < within.as_nanos()
         };
-        if let Some((_, id, came)) = self.remembered.iter_mut().find(same) {
-            *came = now;
-            return (*id, false);
+        let same = |cue: &&mut Remembered| {
+            let is_same_time = match known.unit.pts {
+                Some(_) => is_near(at, cue.at, SAME_WITHIN),
+                None => is_near(now, cue.came, REPEATED_WITHIN),
+            };
+            is_cue && cue.section == known.unit.data && is_same_time
+        };
+        if let Some(cue) = self.remembered.iter_mut().find(same) {
+            cue.came = now;
+            return (cue.id, false);
         }
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
@@ -160,47 +193,80 @@ impl Metadata {
             if self.remembered.len() == REMEMBERED_MAX {
                 self.remembered.pop_front();
             }
-            self.remembered.push_back((known.unit.data.clone(), id, now));
+            self.remembered.push_back(Remembered { section: known.unit.data.clone(), id, at, came: now });
         }
         (id, true)
+    }
+}
+
+/// An event that waits for a chunk of its rendition.
+#[derive(Debug)]
+struct Waiting {
+    event: EventMessage,
+    /// Of a cue: the PID and the unit that it was made of. It announces what may still come, so it goes into the next chunk.
+    cue: Option<(u16, DataUnit)>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.event.message_data.len()
     }
 }
 
 /// Events that wait for a chunk of their rendition.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    events: VecDeque<(EventMessage, bool)>,
+    events: VecDeque<Waiting>,
     bytes: usize,
 }
 
 impl Held {
-    /// Takes an event; `announces`: of what may still come, so that it goes into the next chunk.
-    pub(super) fn push(&mut self, event: EventMessage, announces: bool) {
-        self.bytes += event.message_data.len();
-        self.events.push_back((event, announces));
+    /// Takes an event; `cue`: what it was made of, where it is a cue. Returns how many events were dropped for it.
+    pub(super) fn push(&mut self, event: EventMessage, cue: Option<(u16, DataUnit)>) -> u64 {
+        let waiting = Waiting { event, cue };
+        self.bytes += waiting.bytes();
+        self.events.push_back(waiting);
+        let mut dropped = 0;
+        while self.events.len() > HELD_MAX || self.bytes > HELD_MAX_BYTES {
+            let klv = self.events.iter().position(|waiting| waiting.cue.is_none());
+            let Some(waiting) = self.events.remove(klv.unwrap_or(0)) else { break };
+            self.bytes -= waiting.bytes();
+            dropped += 1;
+        }
+        dropped
     }
 
     /// The events for a chunk of which everything is presented before `end`.
     pub(super) fn take(&mut self, end: u64) -> Vec<EventMessage> {
         let (mut due, mut events) = (Vec::new(), VecDeque::new());
-        for (event, announces) in std::mem::take(&mut self.events) {
-            let is_ahead = matches!(event.presentation_time, EventTime::At(time) if time >= end);
-            if !is_ahead || announces {
-                due.push(event);
+        for waiting in std::mem::take(&mut self.events) {
+            let time = &waiting.event.presentation_time;
+            let is_ahead = matches!(time, EventTime::At(time) if *time >= end);
+            if !is_ahead || waiting.cue.is_some() {
+                due.push(waiting.event);
             } else {
-                events.push_back((event, announces));
+                events.push_back(waiting);
             }
         }
-        let bytes_of = |event: &EventMessage| event.message_data.len();
-        let mut bytes: usize = events.iter().map(|(event, _)| bytes_of(event)).sum();
-        while (events.len() > HELD_MAX || bytes > HELD_MAX_BYTES)
-            && let Some((event, _)) = events.pop_front()
+        let mut bytes: usize = events.iter().map(Waiting::bytes).sum();
+        while (events.len() > AHEAD_MAX || bytes > AHEAD_MAX_BYTES)
+            && let Some(waiting) = events.pop_front()
         {
-            bytes -= bytes_of(&event);
-            due.push(event);
+            bytes -= waiting.bytes();
+            due.push(waiting.event);
         }
         (self.events, self.bytes) = (events, bytes);
         due
+    }
+
+    /// Takes out what no chunk follows for: the cues, with the PID of each, and how many units of KLV there were.
+    pub(super) fn take_left(&mut self) -> (Vec<(u16, DataUnit)>, u64) {
+        let events = std::mem::take(&mut self.events);
+        self.bytes = 0;
+        let count = events.len();
+        let cues: Vec<_> = events.into_iter().filter_map(|waiting| waiting.cue).collect();
+        let klv = count - cues.len();
+        (cues, klv as u64)
     }
 }
 

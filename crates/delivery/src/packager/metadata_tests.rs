@@ -11,6 +11,9 @@ use glassline_media::container::ts::{AudioFormat, DataWriter, ElementaryStream, 
 use glassline_media::{Codec, Utc};
 use proptest::prelude::*;
 
+#[path = "metadata_bounds_tests.rs"]
+mod bounds;
+
 const KLV: u16 = 0x1f0;
 const CUES: u16 = 0x1f1;
 
@@ -20,7 +23,8 @@ fn section(command: &[u8], kind: u8, descriptors: &[u8]) -> Bytes {
     out.extend_from_slice(command);
     out.extend_from_slice(&(descriptors.len() as u16).to_be_bytes());
     out.extend_from_slice(descriptors);
-    out[2] = (out.len() + 1) as u8;
+    let length = out.len() + 1;
+    (out[1], out[2]) = (0x30 | (length >> 8) as u8, length as u8);
     let mut crc = u32::MAX;
     for byte in &out {
         crc ^= u32::from(*byte) << 24;
@@ -34,6 +38,11 @@ fn section(command: &[u8], kind: u8, descriptors: &[u8]) -> Bytes {
 
 /// `splice_insert` for `pts`, or at once, out for 4 s or in.
 fn insert(event_id: u32, pts: Option<i64>, is_out: bool) -> Bytes {
+    insert_of(1, true, event_id, pts, is_out)
+}
+
+/// The same of a program with this number; it is returned to by itself, or not.
+fn insert_of(program: u8, returns: bool, event_id: u32, pts: Option<i64>, is_out: bool) -> Bytes {
     let mut command = event_id.to_be_bytes().to_vec();
     let flags = if is_out { 0xe0 } else { 0x40 } | if pts.is_none() { 0x10 } else { 0 } | 0x0f;
     command.extend_from_slice(&[0x7f, flags]);
@@ -41,9 +50,10 @@ fn insert(event_id: u32, pts: Option<i64>, is_out: bool) -> Bytes {
         command.extend_from_slice(&(0xfe_0000_0000 | pts as u64).to_be_bytes()[3..]);
     }
     if is_out {
-        command.extend_from_slice(&(0xfe_0000_0000u64 | 360_000).to_be_bytes()[3..]);
+        let flags = if returns { 0xfe_0000_0000u64 } else { 0x7e_0000_0000 };
+        command.extend_from_slice(&(flags | 360_000).to_be_bytes()[3..]);
     }
-    command.extend_from_slice(&[0, 1, 0, 0]);
+    command.extend_from_slice(&[0, program, 0, 0]);
     section(&command, 5, &[])
 }
 
@@ -154,27 +164,28 @@ fn klv_stands_in_front_of_the_picture_of_its_time() {
 }
 
 #[test]
-fn klv_without_a_stamp_or_with_a_wild_one_goes_with_the_next_picture_and_a_flood_is_bounded() {
+fn klv_without_a_stamp_or_with_a_wild_one_goes_with_the_next_picture() {
     let mut checked = checked();
     feed(&mut checked, 0, 100, 50);
-    let unit = |pts: Option<i64>| DataUnit {
-        kind: DataKind::Klv { synchronous: true },
-        data: klv(1),
-        pts: pts.map(Ticks),
-    };
     for pts in [None, Some(1 << 40), Some(-(1 << 40))] {
-        checked.packager.push_data(KLV, unit(pts), BEGUN);
+        checked.packager.push_data(KLV, klv_unit(klv(1), pts), BEGUN);
     }
-    checked.packager.push_data(0x99, unit(None), BEGUN);
+    checked.packager.push_data(0x99, klv_unit(klv(1), None), BEGUN);
     feed(&mut checked, 100, 1, 50);
     let (start, _, events) = chunks(&checked).pop().unwrap();
     assert_eq!((start, events.len()), (100 * PICTURE as u64, 3));
     assert!(events.iter().all(|event| event.presentation_time == EventTime::At(start)));
-    for _ in 0..500 {
-        checked.packager.push_data(KLV, unit(Some(108 * PICTURE)), BEGUN);
+    // More than wait for their time go early.
+    for _ in 0..100 {
+        checked.packager.push_data(KLV, klv_unit(klv(1), Some(108 * PICTURE)), BEGUN);
     }
     feed(&mut checked, 101, 1, 50);
-    assert_eq!(chunks(&checked).pop().unwrap().2.len(), 500 - HELD_MAX);
+    assert_eq!(chunks(&checked).pop().unwrap().2.len(), 100 - AHEAD_MAX);
+    assert_eq!(checked.packager.presentation().dropped_events(), 0);
+}
+
+fn klv_unit(data: Bytes, pts: Option<i64>) -> DataUnit {
+    DataUnit { kind: DataKind::Klv { synchronous: true }, data, pts: pts.map(Ticks) }
 }
 
 #[test]
@@ -404,6 +415,17 @@ proptest! {
                 let (begin, rest) = line.split_once(",START-DATE=").unwrap();
                 let kind = if rest.contains("SCTE35-IN") { "in" } else { "out" };
                 let known = told.entry(format!("{begin}{kind}")).or_insert_with(|| rest.to_owned());
+                if *known != rest && kind == "in" {
+                    // A return may be moved as long as it is ahead.
+                    let (start, duration) = known.split_once(",DURATION=").expect("a break that was left");
+                    let begin = format!("{start},DURATION=");
+                    prop_assert!(rest.starts_with(&begin));
+                    let secs: f64 = duration.split(',').next().unwrap().parse().unwrap();
+                    let ahead = Utc::from_nanos(BEGUN.as_nanos() + ((index * PICTURE) as f64 * 1e5 / 9.0 - secs * 1e9).max(0.0) as u64);
+                    let ahead = crate::playlist::date_time(ahead);
+                    prop_assert!(start.trim_matches('"') >= &*ahead, "{start} {duration} {ahead}");
+                    *known = rest.to_owned();
+                }
                 prop_assert_eq!(&*known, rest);
             }
         }

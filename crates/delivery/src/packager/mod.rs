@@ -245,7 +245,10 @@ impl Packager {
         };
         let running = match &mut self.stage {
             Stage::Running(running) => running,
-            Stage::Starting(_) => return self.metadata.wait(pid, unit),
+            Stage::Starting(_) => {
+                let dropped = self.metadata.wait(pid, unit);
+                return self.presentation.drop_events(dropped);
+            }
             Stage::Ended => return,
         };
         if let Some(known) = Known::new(unit, stream) {
@@ -365,6 +368,12 @@ impl Packager {
         running.finish(at, &mut world);
         self.number = running.next_number();
         self.cues = running.take_cues();
+        // A cue that came behind the last picture is for the first chunk of the next epoch.
+        let (cues, mut dropped) = running.take_held();
+        for (pid, unit) in cues {
+            dropped += self.metadata.wait(pid, unit);
+        }
+        self.presentation.drop_events(dropped);
         self.late.extend(running.renewed_for());
     }
 
@@ -375,7 +384,8 @@ impl Packager {
         }
         self.end_epoch(at, false);
         self.cues = Cues::default();
-        self.metadata.take_waiting();
+        let forgotten = self.metadata.forget();
+        self.presentation.drop_events(forgotten);
         self.refused.clear();
         self.suspect.clear();
         self.presentation.changed = now;
@@ -387,6 +397,8 @@ impl Packager {
             return;
         }
         self.end_epoch(at, false);
+        let forgotten = self.metadata.forget();
+        self.presentation.drop_events(forgotten);
         self.stage = Stage::Ended;
         self.presentation.ended = true;
         self.presentation.changed = now;

@@ -20,6 +20,7 @@ use super::steady::{Context, Steady, Verdict};
 use super::{RenditionName, Settings};
 use glassline_media::bitstream;
 use glassline_media::container::cmaf::Error;
+use glassline_media::container::ts::DataUnit;
 use glassline_media::{Ticks, Utc};
 use std::time::Duration;
 
@@ -256,13 +257,19 @@ impl Running {
     ) {
         let frontier = self.frontier();
         let at = known.time(self.steady.shift(), frontier);
-        let (id, is_new) = metadata.number(known, frontier);
+        let (date, now) = (self.clock.date_of(at).utc, self.clock.date_of(frontier).utc);
+        let (id, is_new) = metadata.number(known, date, now);
         let event = known.event(self.lead.info.timescale, self.lead.scaled(at - self.zero), id);
-        self.lead.hold(event, known.cue.is_some());
+        let unit = known.cue.as_ref().map(|_| (known.stream.pid, known.unit.clone()));
+        presentation.drop_events(self.lead.hold(event, unit));
         if let Some(cue) = known.cue.as_ref().filter(|_| is_new) {
-            let (date, now) = (self.clock.date_of(at).utc, self.clock.date_of(frontier).utc);
             presentation.take_cue(cue, &known.unit.data, date, now);
         }
+    }
+
+    /// Cues that no chunk has, as they came, and how many units of KLV there are beside them.
+    pub(super) fn take_held(&mut self) -> (Vec<(u16, DataUnit)>, u64) {
+        self.lead.take_held()
     }
 
     /// The key frames that the sound has not reached, with the times that they came with.

@@ -9,7 +9,7 @@
     )
 )]
 
-use glassline_media::container::ts::{PACKET_BYTES, Packet, shift_packet};
+use glassline_media::container::ts::{PACKET_BYTES, Packet, Shifter};
 use glassline_media::{Ticks, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LEFT_OUT_MAX: Duration = Duration::from_secs(2);
 /// Moves stamps by one distance, and leaves out what is older than what viewers have heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restamp {
-    distance: Ticks,
+    shifter: Shifter,
     /// Packets on this PID are left out until a unit begins that is presented at this time or later, at this moment at the latest.
     left_out: Option<(u16, Ticks, Time)>,
 }
@@ -28,7 +28,7 @@ pub struct Restamp {
 impl Restamp {
     /// Moves all stamps by `distance`.
     pub fn by(distance: Ticks) -> Restamp {
-        Restamp { distance, left_out: None }
+        Restamp { shifter: Shifter::new(distance), left_out: None }
     }
 
     /// The same; the sound on `pid` begins with the first unit that is presented at `from` or later, by the stamps as they are then.
@@ -40,12 +40,12 @@ impl Restamp {
 
     /// The distance.
     pub fn distance(&self) -> Ticks {
-        self.distance
+        self.shifter.distance()
     }
 
     /// Moves the stamps of `packet`. Returns whether it belongs in the stream.
     pub(super) fn apply(&mut self, packet: &mut [u8; PACKET_BYTES], now: Time) -> bool {
-        let header = shift_packet(packet, self.distance);
+        let header = self.shifter.shift(packet);
         let Some((pid, from, until)) = self.left_out else { return true };
         if Packet::parse(packet).map_or(true, |packet| packet.pid != pid) {
             return true;

@@ -70,8 +70,19 @@ fn of_h264(sps: &h264::Sps) -> Coding {
         244 => "High 4:4:4 Predictive".into(),
         other => format!("profile {other}"),
     };
-    let level = format!("{}.{}", sps.level / 10, sps.level % 10);
+    let level = level_of_h264(sps.profile, sps.constraints, sps.level);
     (profile, level, CHROMA[usize::from(sps.chroma_format.min(3))], sps.bit_depth)
+}
+
+/// The level. Level 1b has the number of 1.1 with constraint_set3 in the profiles that are older than it, and 9 in the others
+/// (H.264 §A.3.1, §A.3.2).
+fn level_of_h264(profile: u8, constraints: u8, level: u8) -> String {
+    let is_old = matches!(profile, 66 | 77 | 88);
+    match level {
+        9 => "1b".to_owned(),
+        11 if is_old && constraints & 0x10 != 0 => "1b".to_owned(),
+        level => format!("{}.{}", level / 10, level % 10),
+    }
 }
 
 /// H.265 annex A.
@@ -108,4 +119,30 @@ fn of_av1(sequence: &av1::SequenceHeader) -> Coding {
         _ => CHROMA[3],
     };
     (name + tier, level, chroma, sequence.bit_depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn level_1b_is_told_from_1_1() {
+        let cases = [
+            ((66, 0x10, 11), "1b"),
+            ((77, 0x50, 11), "1b"),
+            ((88, 0xd0, 11), "1b"),
+            ((66, 0xe0, 11), "1.1"),
+            ((100, 0x10, 11), "1.1"),
+            ((100, 0, 9), "1b"),
+            ((66, 0x10, 31), "3.1"),
+            ((100, 0, 40), "4.0"),
+        ];
+        for ((profile, constraints, level), expected) in cases {
+            assert_eq!(
+                level_of_h264(profile, constraints, level),
+                expected,
+                "{profile} {constraints:x} {level}"
+            );
+        }
+    }
 }

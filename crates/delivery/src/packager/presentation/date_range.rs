@@ -8,8 +8,14 @@ use std::time::Duration;
 
 /// Ranges that are kept.
 const RANGES_MAX: usize = 64;
-/// A range without an end is listed for so long after its beginning.
+/// Bytes of their sections: each is twice as long in each playlist.
+const SECTIONS_MAX_BYTES: usize = 64 << 10;
+/// Segmentation descriptors that are taken of one cue: each is a range that has the whole section.
+const SEGMENTATIONS_MAX: usize = 8;
+/// A break that nothing ends by itself is listed for so long after its beginning, or for as long as is planned where that is longer.
 const OPEN_MAX: Duration = Duration::from_secs(3600);
+/// No range is listed for longer than this after its beginning, whatever its cue plans.
+const LISTED_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A cue that announces the same event again, this close to what it announced before, says nothing new.
 const SAME_WITHIN: Duration = Duration::from_secs(1);
 
@@ -34,6 +40,8 @@ pub struct DateRange {
     pub start: Utc,
     /// How long it is meant to last.
     pub planned: Option<Duration>,
+    /// It ends when that is over; otherwise the program is returned to when a cue says so (SCTE 35 §9.8.2: `auto_return`).
+    returns: bool,
     /// The section that leaves the program.
     pub out: Option<Bytes>,
     /// When the program is returned to, and the section that says so.
@@ -46,15 +54,14 @@ impl DateRange {
     /// When it is over.
     fn end(&self) -> Utc {
         let later = |by: Duration| {
-            Utc::from_nanos(
-                self.start.as_nanos().saturating_add(by.as_nanos().try_into().unwrap_or(u64::MAX)),
-            )
+            let nanos = by.min(LISTED_MAX).as_nanos().try_into().unwrap_or(u64::MAX);
+            Utc::from_nanos(self.start.as_nanos().saturating_add(nanos))
         };
-        match (&self.back, self.planned) {
-            (Some((end, _)), _) => *end,
-            (None, Some(planned)) => later(planned),
-            (None, None) if self.out.is_some() => later(OPEN_MAX),
-            (None, None) => self.start,
+        let planned = self.planned.unwrap_or_default();
+        match &self.back {
+            Some((end, _)) => (*end).min(later(LISTED_MAX)),
+            None if self.out.is_some() && !self.returns => later(planned.max(OPEN_MAX)),
+            None => later(planned),
         }
     }
 
@@ -62,14 +69,19 @@ impl DateRange {
         [self.out.as_ref(), self.back.as_ref().map(|(_, section)| section), self.command.as_ref()]
     }
 
-    fn is_open_for(&self, about: About) -> bool {
-        self.about == about && self.out.is_some() && self.back.is_none()
+    fn sections_bytes(&self) -> usize {
+        self.sections().into_iter().flatten().map(Bytes::len).sum()
     }
 }
 
 /// The time between two dates.
 fn between(start: Utc, end: Utc) -> Duration {
     Duration::from_nanos(end.as_nanos().saturating_sub(start.as_nanos()))
+}
+
+/// Whether both are one moment that was announced twice.
+fn is_near(a: Utc, b: Utc) -> bool {
+    between(a, b).max(between(b, a)) < SAME_WITHIN
 }
 
 /// Ticks of 90 kHz.
@@ -93,15 +105,18 @@ impl Presentation {
                 let direction = if insert.out_of_network { Direction::Out } else { Direction::In };
                 let about = About::Insert(insert.event_id);
                 let planned = insert.duration.map(|duration| planned(duration.ticks));
+                let returns = insert.duration.is_some_and(|duration| duration.auto_return);
                 let other = DateRange::other(&format!("splice-{}", insert.event_id), section, at);
-                self.splice(direction, DateRange { about, planned, ..other }, now);
+                self.splice(direction, DateRange { about, planned, returns, ..other }, now);
             }
             Command::TimeSignal { .. } if cue.segmentations().next().is_some() => {
-                cue.segmentations().for_each(|one| self.take_segmentation(one, section, at, now));
+                let taken = cue.segmentations().take(SEGMENTATIONS_MAX);
+                taken.for_each(|one| self.take_segmentation(one, section, at, now));
             }
             Command::Null | Command::BandwidthReservation => {}
             _ => self.add(DateRange::other("cue", section, at)),
         }
+        self.evict_date_ranges(now);
     }
 
     fn take_segmentation(&mut self, one: &Segmentation, section: &Bytes, at: Utc, now: Utc) {
@@ -125,20 +140,34 @@ impl Presentation {
     /// The program is left or returned to, which the command of `range` says.
     fn splice(&mut self, direction: Direction, mut range: DateRange, now: Utc) {
         let (about, at) = (range.about, range.start);
-        let bytes = range.command.take();
-        let newest = self.date_ranges.iter_mut().rev().find(|range| range.is_open_for(about));
-        match (direction, newest) {
-            (Direction::In, Some(open)) if open.start <= at => open.back = bytes.map(|bytes| (at, bytes)),
-            (Direction::In, _) => {
-                let back = bytes.map(|bytes| (at, bytes));
-                self.add(DateRange { planned: None, back, ..range });
+        let Some(section) = range.command.take() else { return };
+        let mut known = self.date_ranges.iter_mut().filter(|known| known.about == about);
+        match direction {
+            Direction::In => {
+                if known.any(|known| known.back.as_ref().is_some_and(|(back, _)| is_near(*back, at))) {
+                    return;
+                }
+                let mut known = self.date_ranges.iter_mut().rev();
+                let left = known.find(|known| known.about == about && known.out.is_some());
+                // A return that has not taken place may be announced for another time.
+                let is_over = |left: &DateRange| left.back.as_ref().is_some_and(|(back, _)| *back <= now);
+                match left {
+                    Some(left) if left.start <= at && !is_over(left) => left.back = Some((at, section)),
+                    _ => {
+                        self.date_ranges.retain(|known| {
+                            known.about != about || known.out.is_some() || known.start <= now
+                        });
+                        self.add(DateRange { planned: None, back: Some((at, section)), ..range });
+                    }
+                }
             }
-            (Direction::Out, Some(open))
-                if between(open.start, at).max(between(at, open.start)) < SAME_WITHIN => {}
-            (Direction::Out, _) => {
+            Direction::Out => {
+                if known.any(|known| known.out.is_some() && is_near(known.start, at)) {
+                    return;
+                }
                 // One that is announced for another time now.
                 self.cancel(|of| of == about, now);
-                self.add(DateRange { out: bytes, ..range });
+                self.add(DateRange { out: Some(section), ..range });
             }
         }
     }
@@ -158,10 +187,20 @@ impl Presentation {
             }
             range.id = format!("{name}-{number}");
         }
-        if self.date_ranges.len() == RANGES_MAX {
-            self.date_ranges.pop_front();
-        }
         self.date_ranges.push_back(range);
+    }
+
+    /// Leaves out what is more than playlists may list: first what is over, then what is neither left nor returned to, and the
+    /// oldest of the others at last, since a break that goes on is what players cannot do without.
+    fn evict_date_ranges(&mut self, now: Utc) {
+        let mut bytes: usize = self.date_ranges.iter().map(DateRange::sections_bytes).sum();
+        while self.date_ranges.len() > RANGES_MAX || bytes > SECTIONS_MAX_BYTES {
+            let over = self.date_ranges.iter().position(|range| range.end() < now);
+            let least =
+                over.or_else(|| self.date_ranges.iter().position(|range| range.about == About::Other));
+            let Some(range) = self.date_ranges.remove(least.unwrap_or(0)) else { return };
+            bytes -= range.sections_bytes();
+        }
     }
 }
 
@@ -170,7 +209,8 @@ impl DateRange {
     fn other(name: &str, section: &Bytes, at: Utc) -> DateRange {
         let id = format!("{name}-{}", at.as_nanos() / 1_000_000);
         let command = Some(section.clone());
-        DateRange { about: About::Other, id, start: at, planned: None, out: None, back: None, command }
+        let (about, start) = (About::Other, at);
+        DateRange { about, id, start, planned: None, returns: false, out: None, back: None, command }
     }
 
     /// How long it has lasted, where it is over.

@@ -59,6 +59,7 @@ pub struct Presentation {
     /// What cues have announced, in that order.
     pub(super) date_ranges: VecDeque<DateRange>,
     pub(super) event_streams: Vec<EventStream>,
+    dropped_events: u64,
     pub(super) changed: Utc,
     pub(super) ended: bool,
 }
@@ -72,6 +73,7 @@ impl Presentation {
             begun: None,
             date_ranges: VecDeque::new(),
             event_streams: Vec::new(),
+            dropped_events: 0,
             changed: Utc::default(),
             ended: false,
         }
@@ -100,6 +102,16 @@ impl Presentation {
     /// The kinds of events that chunks of the rendition that segments are cut by carry.
     pub fn event_streams(&self) -> &[EventStream] {
         &self.event_streams
+    }
+
+    /// Units of metadata that stand in no chunk: too many waited for one, or none followed.
+    pub fn dropped_events(&self) -> u64 {
+        self.dropped_events
+    }
+
+    /// Counts units of metadata that will stand in no chunk.
+    pub(super) fn drop_events(&mut self, count: u64) {
+        self.dropped_events = self.dropped_events.saturating_add(count);
     }
 
     /// One of them.

@@ -67,14 +67,15 @@ impl<'a> Packet<'a> {
 
 /// The name of a common set by its universal key (MISB ST 0807).
 pub fn name_of(key: &[u8; KEY_BYTES]) -> Option<&'static str> {
-    // Byte 6 is the version of the registry and byte 8 that of the set's kind: they name no other set.
+    // The sixth byte tells how the set is coded (0x01: items with universal keys; 0x03 and 0x0b: with local tags), and the eighth the
+    // version of the registry: they name no other set.
     let name = match key[8..] {
         [0x0e, 0x01, 0x03, 0x01, 0x01, 0x00, 0x00, 0x00] => "UAS datalink local set (ST 0601)",
         [0x0e, 0x01, 0x01, 0x02, 0x01, 0x01, 0x00, 0x00] => "predator UAV basic universal set (EG 0104)",
         [0x02, 0x08, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00] => "security universal set (ST 0102)",
         [0x0e, 0x01, 0x03, 0x03, 0x02, 0x00, 0x00, 0x00] => "security local set (ST 0102)",
         [0x0e, 0x01, 0x03, 0x03, 0x06, 0x00, 0x00, 0x00] => "moving targets local set (ST 0903)",
-        [0x0e, 0x01, 0x03, 0x03, 0x01, 0x00, 0x00, 0x00] => "remote video terminal local set (ST 0806)",
+        [0x0e, 0x01, 0x03, 0x01, 0x02, 0x00, 0x00, 0x00] => "remote video terminal local set (ST 0806)",
         _ => return None,
     };
     Some(name)
@@ -155,6 +156,26 @@ mod tests {
         assert_eq!(found[0].name(), Some("UAS datalink local set (ST 0601)"));
         assert_eq!(found[1].name(), Some("security universal set (ST 0102)"));
         assert_eq!(items(found[0].value).collect::<Vec<_>>(), [(65, &[][..])]);
+    }
+
+    /// As the standards print them.
+    #[test]
+    fn sets_are_named_by_their_keys() {
+        let keys = [
+            ("060e2b34020b01010e01030101000000", "UAS datalink local set (ST 0601)"),
+            ("060e2b34020101010e01010201010000", "predator UAV basic universal set (EG 0104)"),
+            ("060e2b34020101010208020000000000", "security universal set (ST 0102)"),
+            ("060e2b34020301010e01030302000000", "security local set (ST 0102)"),
+            ("060e2b34020b01010e01030306000000", "moving targets local set (ST 0903)"),
+            ("060e2b34020b01010e01030102000000", "remote video terminal local set (ST 0806)"),
+        ];
+        for (key, name) in keys {
+            let key = u128::from_str_radix(key, 16).unwrap().to_be_bytes();
+            assert_eq!(name_of(&key), Some(name));
+            let other = u128::from_be_bytes(key) + (1 << 16);
+            assert_eq!(name_of(&other.to_be_bytes()), None);
+        }
+        assert_eq!(uas::KEY, u128::from_str_radix(keys[0].0, 16).unwrap().to_be_bytes());
     }
 
     proptest! {

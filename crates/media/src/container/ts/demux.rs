@@ -18,7 +18,7 @@ use super::metadata::{Collector, DataUnit, Found};
 use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
 use super::pes::PesHeader;
 use super::pictures::{Damage, Given, Pictures};
-use super::psi::{Program, STREAM_TYPE_LATM};
+use super::psi::{DataKind, Program, STREAM_TYPE_LATM};
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
 use crate::access_unit::{AccessUnit, Codec};
@@ -33,6 +33,16 @@ pub const PES_MAX_BYTES: usize = super::pictures::UNIT_MAX_BYTES;
 pub const STREAMS_MAX: usize = 8;
 /// Streams of data of one program that are followed beside those, where they are asked for; each holds 64 KiB at most.
 pub const DATA_STREAMS_MAX: usize = 8;
+
+/// Those of a program's streams of data that are followed, as PID and kind in the order of the program: cues first where there are
+/// more than [`DATA_STREAMS_MAX`], since a cue that is missed changes what is shown, and of KLV there will be newer.
+pub fn followed_data(streams: impl Iterator<Item = (u16, DataKind)>) -> Vec<(u16, DataKind)> {
+    let mut numbered: Vec<_> = streams.enumerate().collect();
+    numbered.sort_by_key(|(number, (_, kind))| (*kind != DataKind::Splice, *number));
+    numbered.truncate(DATA_STREAMS_MAX);
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, stream)| stream).collect()
+}
 
 /// What the demuxer found.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,7 +264,7 @@ impl State {
     fn end_data(&mut self, at: usize) {
         let Some(data) = self.data.get_mut(at) else { return };
         let mut found = Found::default();
-        data.end(self.reference, &mut found);
+        data.finish(self.reference, &mut found);
         let (pid, packet) = (data.pid, data.first_packet);
         self.give(pid, packet, found);
     }
@@ -270,8 +280,14 @@ impl State {
     fn follow_data(&mut self) {
         let streams = self.tables.program().map_or(&[][..], |program| &program.streams).iter();
         let wanted = streams.filter_map(|stream| Some((stream.pid, stream.data_kind()?)));
-        let wanted: Vec<_> = wanted.filter(|_| self.takes_data).take(DATA_STREAMS_MAX).collect();
-        self.data.retain(|data| wanted.contains(&(data.pid, data.kind)));
+        let wanted = followed_data(wanted.filter(|_| self.takes_data));
+        let mut damaged = 0u64;
+        self.data.retain(|data| {
+            let goes_on = wanted.contains(&(data.pid, data.kind));
+            damaged = damaged.saturating_add(u64::from(!goes_on && data.has_begun()));
+            goes_on
+        });
+        self.counters.damaged_data = self.counters.damaged_data.saturating_add(damaged);
         for (pid, kind) in wanted {
             if !self.data.iter().any(|data| data.pid == pid) {
                 self.data.push(Collector::new(pid, kind));

@@ -28,6 +28,8 @@ use crate::bitstream::klv;
 use crate::time::Ticks;
 use bytes::Bytes;
 
+/// A unit in several metadata AU cells that grows beyond this is dropped.
+const JOINED_MAX_BYTES: usize = 64 << 10;
 /// A PES packet of metadata that grows beyond this is dropped: its length tells at most 64 KiB.
 const PES_MAX_BYTES: usize = 6 + 0xffff;
 /// Bytes of the head of a metadata AU cell (13818-1 table 2-99).
@@ -54,7 +56,7 @@ pub(super) struct Found {
     pub(super) oversized: u64,
 }
 
-/// Puts the units of one stream together. Holds at most one PES packet or section.
+/// Puts the units of one stream together. Holds at most one PES packet or section, and a unit that is split over cells.
 #[derive(Clone, Debug)]
 pub(super) struct Collector {
     pub(super) pid: u16,
@@ -69,14 +71,46 @@ enum Body {
     Pes {
         bytes: Vec<u8>,
         active: bool,
+        /// The begun unit, where one is split over metadata AU cells.
+        begun: Option<Fragments>,
     },
     Sections(SectionReader),
+}
+
+/// A unit that is split over metadata AU cells, as far as it has come.
+#[derive(Clone, Debug)]
+struct Fragments {
+    /// The service that it belongs to.
+    service: u8,
+    data: Vec<u8>,
+    /// Of the PES packet that it begins in.
+    pts: Option<Ticks>,
+}
+
+/// Which part of a unit a metadata AU cell is (13818-1 §2.12.4.2, `cell_fragment_indication`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fragment {
+    Middle,
+    Last,
+    First,
+    Whole,
+}
+
+impl Fragment {
+    fn of(flags: u8) -> Fragment {
+        match flags >> 6 {
+            0 => Fragment::Middle,
+            1 => Fragment::Last,
+            2 => Fragment::First,
+            _ => Fragment::Whole,
+        }
+    }
 }
 
 impl Collector {
     pub(super) fn new(pid: u16, kind: DataKind) -> Collector {
         let body = match kind {
-            DataKind::Klv { .. } => Body::Pes { bytes: Vec::new(), active: false },
+            DataKind::Klv { .. } => Body::Pes { bytes: Vec::new(), active: false, begun: None },
             DataKind::Splice => Body::Sections(SectionReader::of_at_most(scte35::SECTION_MAX_BYTES)),
         };
         Collector { pid, kind, first_packet: 0, body }
@@ -105,11 +139,12 @@ impl Collector {
         }
         match &mut self.body {
             Body::Sections(reader) => {
-                reader.push(packet.payload, packet.unit_start, &mut |section, _| {
+                let dropped = reader.push(packet.payload, packet.unit_start, &mut |section, _| {
                     found.take_section(section, reference);
                 });
+                found.damaged = found.damaged.saturating_add(dropped);
             }
-            Body::Pes { bytes, active } => {
+            Body::Pes { bytes, active, .. } => {
                 *active |= packet.unit_start;
                 if !*active {
                     return found;
@@ -131,18 +166,35 @@ impl Collector {
     /// Packets are missing.
     fn lose(&mut self, found: &mut Found) {
         match &mut self.body {
-            Body::Sections(reader) => reader.reset(),
-            Body::Pes { bytes, active } => {
-                found.damaged = found.damaged.saturating_add(u64::from(*active));
+            Body::Sections(reader) => {
+                found.damaged = found.damaged.saturating_add(reader.reset().into());
+            }
+            Body::Pes { bytes, active, begun } => {
+                let lost = u64::from(*active).saturating_add(u64::from(begun.take().is_some()));
+                found.damaged = found.damaged.saturating_add(lost);
                 bytes.clear();
                 *active = false;
             }
         }
     }
 
+    /// Whether a unit has begun that is not whole.
+    pub(super) fn has_begun(&self) -> bool {
+        match &self.body {
+            Body::Sections(reader) => reader.has_begun(),
+            Body::Pes { active, begun, .. } => *active || begun.is_some(),
+        }
+    }
+
+    /// Nothing follows: gives the begun PES packet, and drops what cannot be whole any more.
+    pub(super) fn finish(&mut self, reference: Option<Ticks>, found: &mut Found) {
+        self.end(reference, found);
+        self.lose(found);
+    }
+
     /// Gives the begun PES packet, if there is one: another one begins, or nothing follows.
-    pub(super) fn end(&mut self, reference: Option<Ticks>, found: &mut Found) {
-        let Body::Pes { bytes, active } = &mut self.body else { return };
+    fn end(&mut self, reference: Option<Ticks>, found: &mut Found) {
+        let Body::Pes { bytes, active, begun } = &mut self.body else { return };
         if !std::mem::take(active) {
             return;
         }
@@ -159,16 +211,29 @@ impl Collector {
         };
         // The stamps of metadata move no scale: one that is wrong would take the pictures' with it.
         let pts = header.pts.map(|pts| unwrap(pts, reference));
-        let data = if payload.starts_with(&klv::KEY_PREFIX) { payload } else { cells(&payload) };
-        if data.is_empty() {
-            found.damaged = found.damaged.saturating_add(1);
-            return;
+        // Some writers leave the cells out, which the universal key in front shows.
+        if payload.starts_with(&klv::KEY_PREFIX) {
+            found.give(self.kind, payload, pts);
+        } else {
+            take_cells(&payload, pts, self.kind, begun, found);
         }
-        found.units.push(DataUnit { kind: self.kind, data, pts });
     }
 }
 
 impl Found {
+    /// Gives KLV; what begins with no universal key is none.
+    fn give(&mut self, kind: DataKind, data: Bytes, pts: Option<Ticks>) {
+        if data.starts_with(&klv::KEY_PREFIX) {
+            self.units.push(DataUnit { kind, data, pts });
+        } else {
+            self.count_damaged();
+        }
+    }
+
+    fn count_damaged(&mut self) {
+        self.damaged = self.damaged.saturating_add(1);
+    }
+
     fn take_section(&mut self, section: &[u8], reference: Option<Ticks>) {
         if section.first() != Some(&scte35::TABLE_ID) {
             return;
@@ -179,7 +244,7 @@ impl Found {
                 let data = Bytes::copy_from_slice(section);
                 self.units.push(DataUnit { kind: DataKind::Splice, data, pts });
             }
-            Err(_) => self.damaged = self.damaged.saturating_add(1),
+            Err(_) => self.count_damaged(),
         }
     }
 }
@@ -188,21 +253,58 @@ fn unwrap(stamp: u64, reference: Option<Ticks>) -> Ticks {
     Ticks::unwrap_near(stamp, reference.unwrap_or(Ticks(stamp.cast_signed())))
 }
 
-/// What is in the metadata AU cells of a PES packet, end to end. Some writers leave the cells out, which the caller sees by the
-/// universal key in front; what is neither is nothing.
-fn cells(payload: &Bytes) -> Bytes {
-    let mut rest = &payload[..];
-    let mut found = Vec::new();
-    while let Some((&[_, _, _, high, low], behind)) = rest.split_first_chunk::<CELL_HEAD_BYTES>() {
+/// Gives what is in the metadata AU cells of a PES packet (13818-1 §2.12.4): the whole units end to end, and one that began in
+/// an earlier packet by itself, with the stamp of that.
+fn take_cells(
+    payload: &[u8],
+    pts: Option<Ticks>,
+    kind: DataKind,
+    begun: &mut Option<Fragments>,
+    found: &mut Found,
+) {
+    let counted = |found: &Found| (found.units.len(), found.damaged, found.oversized);
+    let (before, mut rest, mut whole) = (counted(found), payload, Vec::new());
+    // A unit that began in an earlier packet has the stamp of that.
+    let mut is_earlier = begun.is_some();
+    while let Some((&[service, _, flags, high, low], behind)) = rest.split_first_chunk::<CELL_HEAD_BYTES>() {
         let length = usize::from(u16::from_be_bytes([high, low]));
         let Some((cell, behind)) = behind.split_at_checked(length) else { break };
-        found.extend_from_slice(cell);
         rest = behind;
+        let fragment = Fragment::of(flags);
+        if matches!(fragment, Fragment::First | Fragment::Whole) {
+            if begun.take().is_some() {
+                found.count_damaged();
+            }
+            is_earlier = false;
+        }
+        match fragment {
+            Fragment::Whole => whole.extend_from_slice(cell),
+            Fragment::First => *begun = Some(Fragments { service, data: cell.to_vec(), pts }),
+            Fragment::Middle | Fragment::Last => {
+                let Some(mut unit) = begun.take().filter(|unit| unit.service == service) else {
+                    found.count_damaged();
+                    continue;
+                };
+                unit.data.extend_from_slice(cell);
+                if unit.data.len() > JOINED_MAX_BYTES {
+                    found.oversized = found.oversized.saturating_add(1);
+                } else if fragment == Fragment::Middle {
+                    *begun = Some(unit);
+                } else if is_earlier {
+                    found.give(kind, unit.data.into(), unit.pts);
+                } else {
+                    whole.append(&mut unit.data);
+                }
+            }
+        }
     }
-    if !found.starts_with(&klv::KEY_PREFIX) {
-        found.clear();
+    if !rest.is_empty() {
+        found.count_damaged();
     }
-    found.into()
+    let has_nothing = counted(found) == before && begun.is_none();
+    if !whole.is_empty() || has_nothing {
+        found.give(kind, whole.into(), pts);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 use super::*;
 use crate::bitstream::klv::uas;
+use crate::container::ts::packetize::{Field, packetize};
+use crate::container::ts::pes;
 use crate::container::ts::psi::{Pat, Pmt, write_packets};
 use crate::container::ts::{Demuxer, ElementaryStream, Event};
 use proptest::prelude::*;
@@ -115,6 +117,111 @@ fn cues_are_given_with_their_time_and_wrong_ones_are_counted() {
     // DTS-HD has the same type of stream.
     let blu_ray = ElementaryStream::new(PID, 0x86, b"\x05\x04HDMV".to_vec());
     assert_eq!((blu_ray.data_kind(), blu_ray.is_audio()), (None, true));
+}
+
+/// PES packets of metadata on the PID, each with its stamp and its cells: service, flags and bytes.
+fn with_cells(packets: &[(u64, &[(u8, u8, &[u8])])]) -> Vec<u8> {
+    let mut bytes =
+        tables(vec![DataWriter::new(PID, DataKind::Klv { synchronous: true }).announced()], VIDEO);
+    let mut counter = 0;
+    for (pts, cells) in packets {
+        let mut payload = Vec::new();
+        for (service, flags, data) in *cells {
+            payload.extend_from_slice(&[*service, 0, *flags]);
+            payload.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            payload.extend_from_slice(data);
+        }
+        let mut head = Vec::new();
+        pes::write_header(0xfc, Ticks(*pts as i64), Ticks(*pts as i64), payload.len(), &mut head);
+        packetize(PID, &mut counter, Field::default(), [&head, &payload, &[]], &mut bytes);
+    }
+    bytes
+}
+
+#[test]
+fn a_unit_in_several_cells_is_joined_and_none_is_given_in_part() {
+    const FIRST: u8 = 0x9f;
+    const MIDDLE: u8 = 0x1f;
+    const LAST: u8 = 0x5f;
+    const WHOLE: u8 = 0xdf;
+    let sets = [klv(1), klv(2), klv(3)];
+    let [one, two, three] = sets.each_ref().map(|set| &set[..]);
+    let (a, b, c) = (&two[..10], &two[10..60], &two[60..]);
+    let given = |packets: &[(u64, &[(u8, u8, &[u8])])]| {
+        let (found, demuxer) = units(&with_cells(packets), 77);
+        let found: Vec<_> = found.into_iter().map(|unit| (unit.pts.unwrap().0, unit.data.to_vec())).collect();
+        (found, demuxer.counters().damaged_data)
+    };
+    // In one PES packet, among whole ones.
+    let all =
+        given(&[(5, &[(0, WHOLE, one), (0, FIRST, a), (0, MIDDLE, b), (0, LAST, c), (0, WHOLE, three)])]);
+    assert_eq!(all, (vec![(5, [one, two, three].concat())], 0));
+    // Over three of them: the stamp is that of the first, and what follows has its own.
+    let over = given(&[
+        (5, &[(0, WHOLE, one), (0, FIRST, a)]),
+        (6, &[(0, MIDDLE, b)]),
+        (7, &[(0, LAST, c), (0, WHOLE, three)]),
+    ]);
+    assert_eq!(over, (vec![(5, one.to_vec()), (5, two.to_vec()), (7, three.to_vec())], 0));
+    // Without its first part, its last one, or with that of another service.
+    assert_eq!(given(&[(5, &[(0, LAST, c)]), (6, &[(0, WHOLE, one)])]), (vec![(6, one.to_vec())], 1));
+    assert_eq!(given(&[(5, &[(0, FIRST, a)]), (6, &[(0, WHOLE, one)])]), (vec![(6, one.to_vec())], 1));
+    assert_eq!(given(&[(5, &[(0, FIRST, a)])]), (vec![], 1));
+    assert_eq!(
+        given(&[(5, &[(0, FIRST, a), (1, LAST, c)]), (6, &[(0, WHOLE, one)])]),
+        (vec![(6, one.to_vec())], 1)
+    );
+    // One that never ends.
+    let long = [a, &[7; 30_000]].concat();
+    let grown = given(&[
+        (5, &[(0, FIRST, &long)]),
+        (6, &[(0, MIDDLE, &long)]),
+        (7, &[(0, MIDDLE, &long)]),
+        (8, &[(0, WHOLE, one)]),
+    ]);
+    assert_eq!(grown, (vec![(8, one.to_vec())], 1));
+    // What is behind the cells is none.
+    let mut cut = with_cells(&[(5, &[(0, WHOLE, one)])]);
+    let writer = &mut DataWriter::new(PID, DataKind::Klv { synchronous: false });
+    writer.write(
+        &[&[0, 0, WHOLE, 0, one.len() as u8], one, &[0, 0, WHOLE, 9, 9, 9]].concat(),
+        None,
+        &mut cut,
+    );
+    let (found, demuxer) = units(&cut, 188);
+    assert_eq!((found.len(), demuxer.counters().damaged_data), (2, 1));
+}
+
+#[test]
+fn cues_that_are_cut_off_or_too_long_are_counted() {
+    const CUE: &[u8] = b"\xfc\x30\x2e\x00\x00\x00\x03\x28\x98\x00\xff\xf0\x05\x06\xfe\x00\x0b\xfe\x50\x00\x18\x02\x16CUEIdW\xe4\x91\x7f\xcb\x00\x00\x52\x65\xc0\x00\x00\x34\x00\x00\x00\x00\x6a\x5b\xbc\x14";
+    let damaged = |payloads: &[(bool, &[u8])]| {
+        let mut bytes = tables(vec![DataWriter::new(PID, DataKind::Splice).announced()], VIDEO);
+        for ((start, payload), counter) in payloads.iter().zip(0u8..) {
+            let mut packet = vec![0x47, if *start { 0x41 } else { 0x01 }, PID as u8, 0x10 | counter & 0x0f];
+            packet.extend_from_slice(payload);
+            packet.resize(188, 0xff);
+            bytes.extend_from_slice(&packet);
+        }
+        let (found, demuxer) = units(&bytes, 188);
+        (found.len(), demuxer.counters().damaged_data)
+    };
+    let whole = [&[0], CUE].concat();
+    let begun = [&[0, 0xfc, 0x32, 0x00][..], &[0; 180]].concat();
+    assert_eq!(damaged(&[(true, &whole)]), (1, 0));
+    // The next one begins before it ends; the pointer leads nowhere; nothing follows; packets are missing.
+    assert_eq!(damaged(&[(true, &begun), (true, &whole)]), (1, 1));
+    assert_eq!(damaged(&[(true, &[200]), (true, &whole)]), (1, 1));
+    assert_eq!(damaged(&[(true, &whole), (true, &begun)]), (1, 1));
+    let mut lost = vec![(true, &begun[..])];
+    lost.extend([(false, &[0; 184][..]); 1]);
+    assert_eq!(damaged(&lost), (0, 1));
+    // Longer than a cue may be, once, however much of it comes.
+    let long = [&[0, 0xfc, 0x3f, 0xff][..], &[0; 180]].concat();
+    let mut all = vec![(true, &long[..])];
+    all.extend([(false, &[0; 184][..]); 5]);
+    all.push((true, &whole));
+    assert_eq!(damaged(&all), (1, 1));
 }
 
 proptest! {

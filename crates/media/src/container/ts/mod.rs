@@ -37,14 +37,14 @@ pub(super) mod units;
 pub use align::Aligner;
 pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
-pub use demux::{Demuxer, Event};
+pub use demux::{Demuxer, Event, followed_data};
 pub use entry::{EntryPoint, discontinuity_packet};
 pub use metadata::{DataUnit, DataWriter};
 pub use mux::{AudioFormat, MuxSettings, Muxer, ProgramNumbers, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{DataKind, ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
-pub use shift::shift_packet;
+pub use shift::Shifter;
 
 use crate::access_unit::Codec;
 

@@ -444,29 +444,41 @@ impl SectionReader {
         SectionReader { section: Vec::new(), active: false, max_bytes }
     }
 
-    /// Drops a begun section, as after loss.
-    pub fn reset(&mut self) {
+    /// Drops a begun section, as after loss. Returns whether there was one.
+    pub fn reset(&mut self) -> bool {
+        let has_begun = self.has_begun();
         self.section.clear();
         self.active = false;
+        has_begun
+    }
+
+    /// Whether a section has begun and is not whole.
+    pub fn has_begun(&self) -> bool {
+        self.active && !self.section.is_empty()
     }
 
     /// Takes the payload of the PID's next packet and calls `whole` with each section that it completes; the
-    /// second argument says whether the section also began in this packet. Sections that are too long are dropped.
-    pub fn push(&mut self, payload: &[u8], unit_start: bool, whole: &mut dyn FnMut(&[u8], bool)) {
+    /// second argument says whether the section also began in this packet. Returns how many sections were dropped: such as are too
+    /// long, end before their length says, or begin nowhere in the packet that says that one does.
+    pub fn push(&mut self, payload: &[u8], unit_start: bool, whole: &mut dyn FnMut(&[u8], bool)) -> u64 {
+        let mut dropped = 0;
         if !unit_start {
-            self.collect(payload, false, whole);
-            return;
+            self.collect(payload, false, whole, &mut dropped);
+            return dropped;
         }
-        let Some((&pointer, rest)) = payload.split_first() else { return self.reset() };
-        let Some((tail, mut heads)) = rest.split_at_checked(usize::from(pointer)) else {
-            return self.reset();
+        let parts =
+            payload.split_first().and_then(|(&pointer, rest)| rest.split_at_checked(usize::from(pointer)));
+        let Some((tail, mut heads)) = parts else {
+            self.reset();
+            return 1;
         };
-        self.collect(tail, false, whole);
-        self.reset();
+        self.collect(tail, false, whole, &mut dropped);
+        dropped = dropped.saturating_add(self.reset().into());
         while heads.first().is_some_and(|&table| table != 0xff) {
             self.active = true;
-            heads = self.collect(heads, true, whole);
+            heads = self.collect(heads, true, whole, &mut dropped);
         }
+        dropped
     }
 
     /// Adds to the begun section; returns what lies behind its end.
@@ -475,6 +487,7 @@ impl SectionReader {
         mut bytes: &'a [u8],
         here: bool,
         whole: &mut dyn FnMut(&[u8], bool),
+        dropped: &mut u64,
     ) -> &'a [u8] {
         if !self.active {
             return &[];
@@ -485,7 +498,7 @@ impl SectionReader {
                 _ => 3,
             };
             if wanted > self.max_bytes {
-                self.reset();
+                *dropped = dropped.saturating_add(self.reset().into());
                 return &[];
             }
             let take = bytes.len().min(wanted.saturating_sub(self.section.len()));

@@ -185,25 +185,13 @@ impl Segmentation {
     }
 }
 
-/// Adds `distance` to the adjustment of the cue's times, where the section that `bytes` begin with is a whole cue. Returns whether
-/// it is (§9.6.1).
-pub(super) fn shift(bytes: &mut [u8], distance: Ticks) -> bool {
-    let Some([TABLE_ID, high, low]) = bytes.first_chunk().copied() else { return false };
-    let end = usize::from(u16::from_be_bytes([high & 0x0f, low])).saturating_add(3);
-    let Some(section) = bytes.get_mut(..end) else { return false };
-    if psi::check_crc(section, WHAT).is_err() {
-        return false;
-    }
-    let Some((body, check)) = section.split_last_chunk_mut::<4>() else { return false };
-    let Some([first, rest @ ..]) = body.get_mut(4..9) else { return false };
-    let [a, b, c, d] = [0, 1, 2, 3].map(|at| rest.get(at).copied().unwrap_or(0));
-    let before = u64::from(*first & 1) << 32 | u64::from(u32::from_be_bytes([a, b, c, d]));
+/// The field of the adjustment with `distance` added, modulo 2³³; the bits in front of it stay (§9.6.1).
+pub(super) fn adjusted(field: [u8; 5], distance: Ticks) -> [u8; 5] {
+    let [first, a, b, c, d] = field;
+    let before = u64::from(first & 1) << 32 | u64::from(u32::from_be_bytes([a, b, c, d]));
     let moved = Ticks(i64::try_from(before).unwrap_or(0).saturating_add(distance.0)).wrapped();
     let [.., bit, a, b, c, d] = moved.to_be_bytes();
-    *first = *first & 0xfe | bit & 1;
-    rest.copy_from_slice(&[a, b, c, d]);
-    *check = psi::crc(body).to_be_bytes();
-    true
+    [first & 0xfe | bit & 1, a, b, c, d]
 }
 
 impl SpliceInfo {
