@@ -27,14 +27,14 @@ pub fn run(data: &[u8]) {
     };
     let mut now = Time::from_millis(1000);
     let mut stream = Stream::new(Mux::MpegTs, SETTINGS, now);
-    let mut gate = Gate::new(Duration::from_secs(2), false, false, &mut stream, now);
+    let mut gate = Gate::new(Duration::from_secs(2), false, false, &mut stream);
     gate.set_reel(Some(Arc::new(reel)));
     let mut given = 0;
     let append = &mut |run: &[u8]| {
         assert!(run.len().is_multiple_of(PACKET_BYTES), "whole packets alone");
         given += run.len();
     };
-    gate.begin_publisher(&mut stream, now);
+    gate.begin_publisher(&mut stream);
     for (number, part) in data.chunks(1 + usize::from(choice) * 11).take(400).enumerate() {
         let pushed = match gate.is_passing() {
             true => stream.push(part, now, append),
@@ -43,11 +43,11 @@ pub fn run(data: &[u8]) {
         now += Duration::from_millis(u64::from(part[0]) * 5);
         match number % 7 {
             3 => gate.end_publisher(),
-            5 => gate.begin_publisher(&mut stream, now),
+            5 => gate.begin_publisher(&mut stream),
             _ => {}
         }
         if pushed.is_err() {
-            gate.begin_publisher(&mut stream, now);
+            gate.begin_publisher(&mut stream);
         }
         gate.handle_timeout(&mut stream, now, append).expect("a slate is MPEG-TS");
         if let Some(at) = gate.poll_timeout(&stream, now) {

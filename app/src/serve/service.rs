@@ -153,7 +153,8 @@ impl Service {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
-        // Before what publishes: a slate that was shown in the last process goes on at once.
+        // Before what publishes. A slate that was shown in the last process goes on once it is coded in this one, and what was
+        // missed until then is made up; times and seconds are counted anew.
         self.start_slates();
         self.start_links();
         self.start_srt();

@@ -5,10 +5,10 @@ use crate::{encode, failure};
 use anyhow::{Result, anyhow};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::slate::{FILE_MAX_BYTES, Format, Reel, WAITING_MAX_BYTES};
-use glassline_doors::slate::{Picture, Slate};
+use glassline_doors::slate::{FORMATS_MAX, Picture, Slate};
 use glassline_io::small_file::{Accept, Bounds, SmallFile};
 use glassline_media::picture;
-use glassline_studio::slate::{code, read_png};
+use glassline_studio::slate::{PICTURE_MAX_BYTES, READING_MAX_BYTES, REEL_MAX_BYTES, code, read_png};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -82,8 +82,16 @@ pub(super) fn read(config: &Config) -> Result<Vec<Slate>> {
 pub(super) fn memory_bytes(config: &Config) -> u64 {
     let files: BTreeSet<&Path> =
         config.stream.values().filter_map(|stream| stream.slate.as_deref()).collect();
-    let streams = config.stream.values().filter(|stream| stream.slate.is_some()).count();
-    files.len() as u64 * FILE_MAX_BYTES as u64 + streams as u64 * WAITING_MAX_BYTES
+    let streams = config.stream.values().filter(|stream| stream.slate.is_some()).count() as u64;
+    // One file is read at a time.
+    let reading = if files.is_empty() { 0 } else { FILE_MAX_BYTES as u64 + READING_MAX_BYTES };
+    let kept = |file: &&Path| match SlateKind::of(file) {
+        Some(SlateKind::Png) => PICTURE_MAX_BYTES + FORMATS_MAX as u64 * REEL_MAX_BYTES,
+        _ => FILE_MAX_BYTES as u64,
+    };
+    let kept: u64 = files.iter().map(kept).sum();
+    // Beside the formats that are kept, each stream may show one of its own.
+    reading + kept + streams * (REEL_MAX_BYTES + WAITING_MAX_BYTES)
 }
 
 fn read_file(file: &Path) -> Result<Arc<dyn Picture>> {

@@ -10,8 +10,14 @@ use std::io::Cursor;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Samples of the largest picture that is read: 8192 × 8192.
-const PIXELS_MAX: u64 = 1 << 26;
+/// Samples of the largest picture that is read: 4096 × 4096, as large as one that is coded.
+const PIXELS_MAX: u64 = 1 << 24;
+/// The most memory that a picture takes which is read, in 4:2:0.
+pub const PICTURE_MAX_BYTES: u64 = PIXELS_MAX / 2 * 3;
+/// The most that reading it takes beside that, until it is read: its samples, and its planes before they are converted.
+pub const READING_MAX_BYTES: u64 = DECODER_MAX_BYTES as u64 + 7 * PIXELS_MAX;
+/// The most memory that a coded picture takes: as much as the ceiling of the rate lets pass, and as the buffer holds in front.
+pub const REEL_MAX_BYTES: u64 = 2 * CEILING_BPS / 8 * PERIOD.as_secs();
 /// What decoding may take in memory, beside the picture itself.
 const DECODER_MAX_BYTES: usize = 64 << 20;
 /// Time from one key frame to the next.
@@ -27,7 +33,7 @@ pub enum SlateError {
     #[error("the file is no PNG picture that can be read: {0}")]
     Png(#[from] png::DecodingError),
     /// It is too large.
-    #[error("the picture has {width}×{height} pixels, more than a slate may have (8192×8192)")]
+    #[error("the picture has {width}×{height} pixels, more than a slate may have (4096×4096)")]
     TooLarge {
         /// Its width.
         width: u32,
@@ -127,15 +133,17 @@ fn fitted(picture: &Picture, size: Size) -> Picture {
     out.colour = picture.colour;
     for (index, (plane, from)) in out.planes_mut().iter_mut().zip(scaled.planes()).enumerate() {
         plane.bytes_mut().fill(if index == 0 { 16 } else { 128 });
-        paste(plane, from);
+        paste(plane, from, if index == 0 { 2 } else { 1 });
     }
     out
 }
 
-fn paste(plane: &mut Plane, from: &Plane) {
+/// `samples` stand beside one sample of chroma.
+fn paste(plane: &mut Plane, from: &Plane, samples: usize) {
     // In whole samples of chroma, so that luma and chroma stay together.
-    let left = (plane.size().width - from.size().width) as usize / 2;
-    let top = (plane.size().height - from.size().height) as usize / 2;
+    let middle = |outer: u32, inner: u32| (outer - inner) as usize / 2 / samples * samples;
+    let left = middle(plane.size().width, from.size().width);
+    let top = middle(plane.size().height, from.size().height);
     for y in 0..from.size().height as usize {
         let line = from.line(y);
         plane.line_mut(top + y)[left..left + line.len()].copy_from_slice(line);

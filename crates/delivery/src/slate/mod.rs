@@ -32,6 +32,9 @@ use std::time::Duration;
 /// The most memory that a publisher takes which is not shown yet: twice what is kept of it, for the moment at which it is shown.
 pub const WAITING_MAX_BYTES: u64 = 2 * (cue::HELD_MAX_BYTES as u64 + (1 << 20));
 
+/// How often the pictures of a publisher that is shown are looked at, for what the slate has to be coded for.
+const FORMAT_LOOK: Duration = Duration::from_secs(5);
+
 /// What a still is coded for: the pictures that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
@@ -55,24 +58,28 @@ impl Format {
     /// The most pictures a second: of a faster stream every second one.
     const RATE_MAX: f64 = 60.0;
 
-    /// The usual rate that is nearest to a measured one. Stamps in whole milliseconds give another rate at each look, and each would
-    /// be coded.
+    /// Rates of slow streams, beside the usual ones.
+    const SLOW: [u32; 5] = [5, 10, 12, 15, 20];
+
+    /// The usual rate that is nearest to a measured one, whatever that is: a publisher of variable frame rate shows another rate at
+    /// each look, and each would be coded.
     fn usual_rate(rate: FrameRate) -> FrameRate {
-        let distance = |usual: &FrameRate| (usual.as_f64() / rate.as_f64() - 1.0).abs();
-        let nearest = FrameRate::USUAL.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        nearest.filter(|usual| distance(usual) < 0.05).unwrap_or(rate)
+        let distance = |usual: &FrameRate| (usual.as_f64() / rate.as_f64()).ln().abs();
+        let slow = Format::SLOW.into_iter().filter_map(|rate| FrameRate::new(rate, 1));
+        let nearest = slow.chain(FrameRate::USUAL).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        nearest.unwrap_or(Format::USUAL.frame_rate)
     }
 
     /// What the pictures that `stream` has shown last are like.
     pub fn of(stream: &Stream) -> Format {
-        let video = stream.reached().and_then(Reached::video);
-        let (Some(video), Some(details)) = (video, stream.video_details()) else { return Format::USUAL };
+        let step = stream.reached().and_then(Reached::video_step);
+        let (Some(step), Some(details)) = (step, stream.video_details()) else { return Format::USUAL };
         let Size { width, height } = details.size;
         let size = Size { width: width & !1, height: height & !1 };
         let is_usable = |side: u32| (16..=Format::SIDE_MAX).contains(&side);
         let size = Some(size).filter(|size| is_usable(size.width) && is_usable(size.height));
-        let step = u32::try_from(video.step.0).ok().filter(|step| *step > 0);
-        let rate = FrameRate::believed(details.frame_rate, step).filter(|rate| rate.as_f64() >= 5.0);
+        let step = u32::try_from(step.0).ok().filter(|step| *step > 0);
+        let rate = FrameRate::believed(details.frame_rate, step);
         let rate = rate.map_or(Format::USUAL.frame_rate, Format::usual_rate);
         let halved = FrameRate::new(rate.numerator(), rate.denominator().saturating_mul(2));
         let is_fast = rate.as_f64() > Format::RATE_MAX;
@@ -106,6 +113,11 @@ pub enum Change {
     },
     /// A publisher is shown.
     Over,
+    /// The slate cannot be shown: its codec has no place in MPEG-TS.
+    Unplayable {
+        /// Of its pictures.
+        codec: Codec,
+    },
 }
 
 #[derive(Debug)]
@@ -130,6 +142,10 @@ pub struct Gate {
     silence: Duration,
     reel: Option<Arc<Reel>>,
     state: State,
+    /// The last request of a publisher has ended, and nothing has shown that others follow it: from then on it has gone.
+    gone_at: Option<Time>,
+    /// What the slate has to be coded for, and when that was looked at last; `None`: it has to be looked at now.
+    format: (Format, Option<Time>),
     times: u64,
     shown: Duration,
     change: Option<Change>,
@@ -139,20 +155,16 @@ pub struct Gate {
 impl Gate {
     /// A gate in front of `stream`, of which a publisher is shown, or none; it is silent after `silence`. From here on the stream's
     /// stamps are followed.
-    pub fn new(
-        silence: Duration,
-        is_shown: bool,
-        has_publisher: bool,
-        stream: &mut Stream,
-        now: Time,
-    ) -> Gate {
+    pub fn new(silence: Duration, is_shown: bool, has_publisher: bool, stream: &mut Stream) -> Gate {
         stream.follow_stamps(true);
-        let cue = has_publisher.then(|| Cue::new(now));
+        let cue = has_publisher.then(Cue::new);
         let state = if is_shown { State::Passing } else { State::away(cue) };
         Gate {
             silence,
             reel: None,
             state,
+            gone_at: None,
+            format: (Format::USUAL, None),
             times: 0,
             shown: Duration::ZERO,
             change: None,
@@ -179,14 +191,38 @@ impl Gate {
     }
 
     /// A publisher has got the stream: it is shown from its first key frame on.
-    pub fn begin_publisher(&mut self, stream: &mut Stream, now: Time) {
+    pub fn begin_publisher(&mut self, stream: &mut Stream) {
         stream.count_session();
-        self.begin_anew(now);
+        self.begin_anew();
     }
 
     /// What the publisher sends from here on does not continue what it has sent.
-    pub fn begin_anew(&mut self, now: Time) {
-        self.leave(Some(Cue::new(now)));
+    pub fn begin_anew(&mut self) {
+        self.leave(Some(Cue::new()));
+    }
+
+    /// The publisher goes on in another request, as by [`Stream::return_session`]: where it is not shown yet, what came of it is
+    /// kept. Returns whether it can go on: not where nothing of it is known any more.
+    pub fn return_publisher(&mut self, stream: &mut Stream, may: bool) -> bool {
+        let can = match &mut self.state {
+            State::Passing => stream.return_session(may),
+            State::Away(away) => match &mut away.cue {
+                Some(cue) => {
+                    cue.return_publisher(may);
+                    true
+                }
+                None => false,
+            },
+        };
+        if can {
+            self.gone_at = None;
+        }
+        can
+    }
+
+    /// A request of the publisher has ended, and another one may follow it. Where none has come at `until`, the publisher has gone.
+    pub fn rest_publisher(&mut self, until: Time) {
+        self.gone_at = Some(until);
     }
 
     /// The publisher has ended.
@@ -195,13 +231,18 @@ impl Gate {
     }
 
     fn leave(&mut self, cue: Option<Cue>) {
+        self.gone_at = None;
         match &mut self.state {
-            State::Passing => self.state = State::away(cue),
+            State::Passing => {
+                self.state = State::away(cue);
+                self.format.1 = None;
+            }
             State::Away(away) => away.cue = cue,
         }
     }
 
-    /// Takes bytes of a publisher that is not shown yet. `append` and what is returned are as of [`Stream::push`].
+    /// Takes bytes of a publisher, which go into the stream as they come where it is shown. `append` and what is returned are as
+    /// of [`Stream::push`].
     ///
     /// # Errors
     /// As of [`Stream::push`].
@@ -213,12 +254,30 @@ impl Gate {
         append: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, StreamError> {
         stream.count_bytes(bytes.len());
-        let State::Away(away) = &mut self.state else {
-            return stream.push_uncounted(bytes, now, append);
-        };
-        let cue = away.cue.get_or_insert_with(|| Cue::new(now));
+        if !self.is_passing() {
+            return self.hold(bytes, stream, now, append);
+        }
+        let has_enough = stream.push_uncounted(bytes, now, append)?;
+        let Some(foreign) = stream.take_foreign() else { return Ok(has_enough) };
+        // Its packets have shown that they do not go on with the request before: it is another publisher.
+        self.begin_publisher(stream);
+        Ok(self.hold(&foreign, stream, now, append)? || has_enough)
+    }
+
+    fn hold(
+        &mut self,
+        bytes: &[u8],
+        stream: &mut Stream,
+        now: Time,
+        append: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, StreamError> {
+        let State::Away(away) = &mut self.state else { return Ok(false) };
+        let cue = away.cue.get_or_insert_with(Cue::new);
         let found = cue.push(bytes, now);
         stream.count_garbage(cue.take_garbage());
+        if cue.take_began_anew() {
+            stream.count_session();
+        }
         match found? {
             Some(ready) => self.show(ready, stream, now, append),
             None => Ok(false),
@@ -241,7 +300,9 @@ impl Gate {
             let order = (pts - dts).max(Ticks(0));
             let step = end.step.max(Ticks(1));
             // Behind the last picture in both orders, that of decoding and that of presentation.
-            let mut begins = (end.dts + step).max(end.pts + step - order);
+            let next = stream.reached().and_then(|reached| reached.next_dts(now));
+            let begins = next.unwrap_or(end.dts + step).max(end.dts + step);
+            let mut begins = begins.max(end.pts + step - order);
             if away.run.is_none()
                 && let Some(live) = stream.reached().and_then(|reached| reached.live_at(now))
             {
@@ -278,12 +339,19 @@ impl Gate {
     /// When [`Gate::handle_timeout`] has to be called; `None`: not before something happens. Changes with each call.
     pub fn poll_timeout(&self, stream: &Stream, now: Time) -> Option<Time> {
         match &self.state {
-            State::Passing => Some(self.silent_at(stream)),
+            // Without a slate the publisher's last picture is the best that there is.
+            State::Passing => self.reel.as_ref().map(|_| self.leaves_at(stream)),
             State::Away(away) => match &away.run {
                 Some(run) => Some(run.poll_timeout()),
                 None => self.reel.as_ref().map(|_| Run::begins_at(stream.reached(), now)),
             },
         }
+    }
+
+    /// When the publisher that is shown is shown no longer.
+    fn leaves_at(&self, stream: &Stream) -> Time {
+        let silent_at = self.silent_at(stream);
+        self.gone_at.map_or(silent_at, |gone_at| gone_at.min(silent_at))
     }
 
     /// When the publisher that is shown counts as silent: so long after its last byte, and after what it has sent has run out.
@@ -305,16 +373,15 @@ impl Gate {
         append: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, StreamError> {
         if self.is_passing() {
-            if now < self.silent_at(stream) {
+            if self.reel.is_none() || now < self.leaves_at(stream) {
+                self.look_at_format(stream, now);
                 return Ok(false);
             }
-            let mut cue = Cue::new(now);
-            // The tables that it has said: it may not say them again soon.
-            if let Some(entry) = stream.newest_entry() {
-                drop(cue.push(&entry.prelude(false), now));
-            }
+            let cue =
+                stream.reading().map_or_else(Cue::new, |(aligner, scanner)| Cue::after(aligner, scanner));
             self.leave(Some(cue));
         }
+        self.look_at_format(stream, now);
         self.play(stream, now, append)
     }
 
@@ -329,6 +396,7 @@ impl Gate {
         if away.run.is_none() && now >= Run::begins_at(stream.reached(), now) {
             let Some(run) = Run::begin(reel, stream.reached(), now) else {
                 // It would be tried again without end.
+                self.change = Some(Change::Unplayable { codec: reel.codec() });
                 self.reel = None;
                 return Ok(false);
             };
@@ -347,6 +415,21 @@ impl Gate {
         let pushed = stream.push_uncounted(&out, now, append);
         self.scratch = out;
         pushed
+    }
+
+    /// Looks at the publisher's pictures now and then while it is shown, and once more when it leaves; what is shown in its place
+    /// says nothing of them.
+    fn look_at_format(&mut self, stream: &Stream, now: Time) {
+        let (_, looked) = self.format;
+        let is_due = looked.is_none_or(|looked| self.is_passing() && now.since(looked) >= FORMAT_LOOK);
+        if is_due {
+            self.format = (Format::of(stream), Some(now));
+        }
+    }
+
+    /// What the slate has to be coded for, as of the last [`Gate::handle_timeout`].
+    pub fn format(&self) -> Format {
+        self.format.0
     }
 
     /// What has happened since the last call.

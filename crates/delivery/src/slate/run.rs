@@ -68,10 +68,7 @@ pub(super) struct Run {
 impl Run {
     /// When the first picture is due that follows what a stream has shown.
     pub(super) fn begins_at(reached: Option<&Reached>, now: Time) -> Time {
-        let due = reached.and_then(|reached| {
-            let end = reached.lead_track()?;
-            reached.due(end.dts + end.step)
-        });
+        let due = reached.and_then(|reached| reached.due(reached.next_dts(now)?));
         due.filter(|due| due.since(now) <= MISSED_MAX).unwrap_or(now)
     }
 
@@ -81,10 +78,10 @@ impl Run {
         let due =
             |dts| reached.and_then(|reached| reached.due(dts)).filter(|due| due.since(now) <= MISSED_MAX);
         // A publisher with reordered pictures has shown those up to `pts`, and decoded those up to `dts`.
-        let (mut base, mut order) = match end {
-            Some(end) => {
+        let (mut base, mut order) = match end.zip(reached.and_then(|reached| reached.next_dts(now))) {
+            Some((end, next)) => {
                 let order = ((end.pts - end.dts).0 - reel.order().0).clamp(0, 90_000);
-                (end.dts + end.step.max(Ticks(1)), Ticks(order))
+                (next, Ticks(order))
             }
             None => (FIRST, Ticks(0)),
         };
@@ -104,7 +101,7 @@ impl Run {
         let quiet = silence.filter(|_| reel.sound.is_none()).and_then(|silence| {
             let heard = reached.and_then(Reached::sound_end);
             // Sound that has stopped long before the pictures, or runs far ahead of them, is on no clock of theirs.
-            let first = heard.filter(|heard| (heard.0 - base.0).abs() < 90_000).unwrap_or(base);
+            let first = heard.filter(|heard| (heard.0 - base.0).abs() <= 90_000).unwrap_or(base);
             Some(Quiet { silence, unit: silence.unit()?, first, count: 0 })
         });
         let sound = reel.sound.or_else(|| {

@@ -56,7 +56,7 @@ use crate::telemetry::stages::{PassedPicture, RelayFigures};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Track, tracks};
-use glassline_media::container::ts::{PACKET_BYTES, Program};
+use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, Scanner};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -203,6 +203,23 @@ impl Stream {
     ) -> Result<bool, StreamError> {
         self.count_bytes(bytes.len());
         self.push_uncounted(bytes, now, append)
+    }
+
+    /// What was pushed behind [`Stream::return_session`] and has shown that it does not go on with what came before. Where stamps
+    /// are followed ([`Stream::follow_stamps`]) it is not in the stream: the caller takes it after each push.
+    pub fn take_foreign(&mut self) -> Option<Vec<u8>> {
+        match &mut self.intake {
+            Intake::Packets(packets) => packets.take_foreign(),
+            Intake::Records(_) => None,
+        }
+    }
+
+    /// What reads the publisher's packets on where the stream has come to; `None` of other muxes than MPEG-TS.
+    pub fn reading(&self) -> Option<(Aligner, Scanner)> {
+        match &self.intake {
+            Intake::Packets(packets) => Some(packets.reading()),
+            Intake::Records(_) => None,
+        }
     }
 
     /// So many bytes have come from a publisher.

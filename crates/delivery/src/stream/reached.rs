@@ -15,6 +15,7 @@ use glassline_media::container::ts::pes::PesHeader;
 use glassline_media::container::ts::{ElementaryStream, PACKET_BYTES, Packet, Program, ProgramNumbers, Scan};
 use glassline_media::{Codec, Ticks, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Stamps that go further back than this belong to another run of the sender's clock.
@@ -25,6 +26,10 @@ const ASTRAY_NANOS: i64 = 20_000_000_000;
 const REMEMBERED: Duration = Duration::from_secs(15);
 /// Units of one track are not further apart than this, or a gap lies between them.
 const STEP_MAX: i64 = 90_000;
+/// Sound that is further ahead of the pictures than this has gone on without them.
+const AHEAD_MAX: Ticks = Ticks(90_000);
+/// So many distances between pictures are remembered.
+const STEPS_MAX: usize = 31;
 
 /// The end of one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +121,9 @@ pub struct Reached {
     /// Where its sound is, if that is AAC in ADTS frames, and what of them the newest PES packet has.
     aac_pid: Option<u16>,
     frames: Frames,
+    /// Between the last pictures, the newest first. An earlier version knew none.
+    #[serde(default)]
+    steps: VecDeque<Ticks>,
 }
 
 /// From the stamps of a stream to the time at which it is live: as late as the latest of its units came. What comes in bursts is
@@ -252,6 +260,10 @@ impl Reached {
             at: now,
         });
         *is_new = false;
+        if let Some(step) = step.filter(|_| is_video) {
+            self.steps.truncate(STEPS_MAX.saturating_sub(1));
+            self.steps.push_front(step);
+        }
         if is_video || self.video.is_none() {
             self.pace.handle_unit(dts, now);
         }
@@ -263,6 +275,27 @@ impl Reached {
     /// The end of its video, or of its sound where it has had no video.
     pub fn lead_track(&self) -> Option<TrackEnd> {
         self.video.or(self.sound)
+    }
+
+    /// Where the next picture is decoded: behind the last one, or behind the sound where that has gone on without pictures until
+    /// `now`, since the clock would otherwise go back.
+    pub fn next_dts(&self, now: Time) -> Option<Ticks> {
+        let end = self.lead_track()?;
+        let next = end.dts + end.step.max(Ticks(1));
+        let is_live = |sound: &Ticks| {
+            self.live_at(now)
+                .is_some_and(|live| nanos(*sound - live).unsigned_abs() < ASTRAY_NANOS.unsigned_abs())
+        };
+        let sound = self.sound_end().filter(|sound| *sound > next + AHEAD_MAX);
+        Some(sound.filter(is_live).unwrap_or(next))
+    }
+
+    /// Between the DTS of its last pictures: the median, since there may be more time behind some of them. `None` before there
+    /// were two.
+    pub fn video_step(&self) -> Option<Ticks> {
+        let mut steps: Vec<Ticks> = self.steps.iter().copied().collect();
+        steps.sort_unstable();
+        steps.get(steps.len() / 2).copied()
     }
 
     /// The end of its video.

@@ -44,6 +44,9 @@ pub(super) struct Packets {
     /// It did not: another session has begun since that was last asked.
     #[serde(default)]
     began_anew: bool,
+    /// What came of it, where that is held back ([`Packets::take_foreign`]).
+    #[serde(default)]
+    foreign: Option<Vec<u8>>,
     /// How far it has come by its stamps, where that is followed.
     #[serde(default)]
     reached: Option<Box<Reached>>,
@@ -92,6 +95,7 @@ impl Packets {
             pictures: PictureLog::default(),
             returned: None,
             began_anew: false,
+            foreign: None,
             reached: None,
             restamp: None,
         }
@@ -140,6 +144,17 @@ impl Packets {
         self.returned.get_or_insert_default();
     }
 
+    /// What was pushed behind a return that does not go on with what came before, from its first packet on. Where stamps are
+    /// followed it is not appended: it may begin in the middle of a picture, and on another clock.
+    pub(super) fn take_foreign(&mut self) -> Option<Vec<u8>> {
+        self.foreign.take()
+    }
+
+    /// What reads on where this has come to.
+    pub(super) fn reading(&self) -> (Aligner, Scanner) {
+        (self.aligner.clone(), self.session.scanner.clone())
+    }
+
     /// Whether a session has begun by what was pushed.
     pub(super) fn take_began_anew(&mut self) -> bool {
         std::mem::take(&mut self.began_anew)
@@ -169,6 +184,10 @@ impl Packets {
                 return Ok(());
             }
             Some(true) => {}
+            Some(false) if self.reached.is_some() => {
+                self.foreign = Some(all);
+                return Ok(());
+            }
             Some(false) => {
                 self.begin_session(*file.head, counters.continuity_errors, file.now);
                 file.past.begin_session(file.now);
@@ -191,6 +210,13 @@ impl Packets {
             self.take_run(run, file);
         });
         self.aligner = aligner;
+        if let Some(foreign) = &mut self.foreign {
+            // The packet that has begun behind it.
+            let missing = self.aligner.missing_bytes().filter(|missing| *missing > 0);
+            let begun = missing.map_or(0, |missing| PACKET_BYTES.saturating_sub(missing));
+            let from = bytes.len().saturating_sub(begun);
+            foreign.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        }
         let skipped = self.aligner.skipped_bytes();
         counters.garbage_bytes =
             counters.garbage_bytes.saturating_add(skipped.saturating_sub(skipped_before));
@@ -207,34 +233,55 @@ impl Packets {
     }
 
     fn take_run(&mut self, run: &[u8], file: &mut FileEnd<'_>) {
+        if let Some(foreign) = &mut self.foreign {
+            return foreign.extend_from_slice(run);
+        }
+        let Some(foreign) = self.take_own(run, file) else { return };
+        let foreign = run.get(foreign.saturating_mul(PACKET_BYTES)..).unwrap_or_default();
+        // These packets have shown that another session has begun: its stamps are its own.
+        if self.reached.is_some() {
+            self.session.in_doubt = 0;
+            self.foreign = Some(foreign.to_vec());
+            return;
+        }
+        let Session { scanner, errors_before, .. } = &self.session;
+        let errors = errors_before.saturating_add(scanner.continuity_errors());
+        self.begin_packets(*file.head, errors, file.now);
+        file.past.begin_session(file.now);
+        self.began_anew = true;
+        self.take_packets(foreign, file);
+    }
+
+    /// Takes the packets of `run` that go on with what came before, with their stamps moved. Returns the number of the first one
+    /// that does not.
+    fn take_own(&mut self, run: &[u8], file: &mut FileEnd<'_>) -> Option<usize> {
         let Some(mut restamp) = self.restamp.take() else { return self.take_packets(run, file) };
-        let mut moved = Vec::with_capacity(run.len());
-        for packet in run.as_chunks::<PACKET_BYTES>().0 {
+        let (mut moved, mut numbers) = (Vec::with_capacity(run.len()), Vec::new());
+        for (number, packet) in run.as_chunks::<PACKET_BYTES>().0.iter().enumerate() {
             let mut packet = *packet;
             if restamp.apply(&mut packet, file.now) {
                 moved.extend_from_slice(&packet);
+                numbers.push(number);
             }
         }
-        self.take_packets(&moved, file);
-        // Where these packets have shown that another session has begun, its stamps are its own.
-        if !self.began_anew {
+        let foreign = self.take_packets(&moved, file).and_then(|foreign| numbers.get(foreign).copied());
+        if foreign.is_none() {
             self.restamp = Some(restamp);
         }
+        foreign
     }
 
-    fn take_packets(&mut self, run: &[u8], file: &mut FileEnd<'_>) {
+    /// Appends packets up to the first one that does not go on with what came before, where that is in doubt. Returns its number.
+    fn take_packets(&mut self, run: &[u8], file: &mut FileEnd<'_>) -> Option<usize> {
         let (packets, _) = run.as_chunks::<PACKET_BYTES>();
         // What is not appended yet, and how much of it was looked at.
         let (mut rest, mut looked_bytes) = (run, 0);
-        for packet in packets {
+        for (number, packet) in packets.iter().enumerate() {
             if self.session.in_doubt > 0 {
                 self.session.in_doubt = self.session.in_doubt.saturating_sub(1);
                 if !self.session.scanner.may_follow(packet) {
-                    let Session { scanner, errors_before, .. } = &self.session;
-                    let errors = errors_before.saturating_add(scanner.continuity_errors());
-                    self.begin_packets(*file.head, errors, file.now);
-                    file.past.begin_session(file.now);
-                    self.began_anew = true;
+                    (file.append)(rest.get(..looked_bytes).unwrap_or_default());
+                    return Some(number);
                 }
             }
             let session = &mut self.session;
@@ -278,6 +325,7 @@ impl Packets {
             looked_bytes = looked_bytes.saturating_add(PACKET_BYTES);
         }
         (file.append)(rest);
+        None
     }
 
     /// When pictures passed.

@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// A stream that has ended, or is of a mux without slates, is looked for again after this time.
 const LOOK: Duration = Duration::from_secs(1);
-/// Formats that are kept of one file, the newest ones.
-const FORMATS_MAX: usize = 8;
+/// Formats that are kept of one file, the newest ones, beside those that streams wait for or show.
+pub const FORMATS_MAX: usize = 8;
 
 /// What a slate shows.
 pub trait Picture: Send + Sync {
@@ -104,6 +104,7 @@ impl Slates {
     pub fn arrange(&self, streams: &Arc<Streams>, slates: Vec<Slate>) -> io::Result<()> {
         let mut running = self.lock();
         if running.is_none() && slates.is_empty() {
+            take_from_others(streams, |_| false);
             return Ok(());
         }
         if running.is_none() {
@@ -131,6 +132,14 @@ impl Drop for Slates {
     }
 }
 
+/// Takes the slate from streams that should have none. A process before this one may have left them one.
+fn take_from_others(streams: &Streams, has_one: impl Fn(&StreamName) -> bool) {
+    for live in streams.all().into_iter().filter(|live| live.has_slate() && !has_one(&live.name)) {
+        live.set_slate(None, streams.clock().now());
+        streams.announce(&live, None);
+    }
+}
+
 fn start(streams: Arc<Streams>) -> io::Result<Running> {
     let (mailbox, messages) = channel();
     let (jobs, wanted) = channel::<(Arc<dyn Picture>, Option<Format>, Format)>();
@@ -146,7 +155,14 @@ fn start(streams: Arc<Streams>) -> io::Result<Running> {
         }
     })?;
     let waking = Arc::new(Waking { mailbox: mailbox.clone(), is_woken: AtomicBool::new(false) });
-    let mut player = Player { streams, waking, jobs, playing: BTreeMap::new(), reels: BTreeMap::new() };
+    let mut player = Player {
+        streams,
+        waking,
+        jobs,
+        playing: BTreeMap::new(),
+        reels: BTreeMap::new(),
+        wanted: BTreeMap::new(),
+    };
     let thread = std::thread::Builder::new().name("slate".into());
     let thread = thread.spawn(move || player.run(&messages))?;
     Ok(Running { mailbox, thread })
@@ -166,8 +182,15 @@ impl Wake for Waking {
     }
 }
 
-/// The reels of one file, each by its format; `None` where that could not be coded, or is being coded.
-type Reels = Vec<(Option<Format>, Option<Arc<Reel>>)>;
+/// The reels of one file, each by its format, the newest last.
+type Reels = Vec<(Option<Format>, Coding)>;
+
+/// How far the coding of a file for one format has come.
+enum Coding {
+    Waits,
+    Failed,
+    Done(Arc<Reel>),
+}
 
 /// The thread's own.
 struct Player {
@@ -176,6 +199,8 @@ struct Player {
     jobs: Sender<(Arc<dyn Picture>, Option<Format>, Format)>,
     playing: BTreeMap<StreamName, Playing>,
     reels: BTreeMap<String, Reels>,
+    /// What each stream shows or waits for, by identity and format.
+    wanted: BTreeMap<StreamName, (String, Option<Format>)>,
 }
 
 struct Playing {
@@ -223,12 +248,8 @@ impl Player {
             let playing = Playing { live, given, next: Time::ZERO, is_refused: false, slate };
             self.playing.insert(playing.slate.stream.clone(), playing);
         }
-        for former in before.into_values() {
-            if let Some(live) = former.live {
-                live.set_slate(None, self.streams.clock().now());
-                self.streams.announce(&live, None);
-            }
-        }
+        take_from_others(&self.streams, |name| self.playing.contains_key(name));
+        self.wanted.retain(|name, _| self.playing.contains_key(name));
         let identities: Vec<&str> =
             self.playing.values().map(|playing| playing.slate.picture.identity()).collect();
         self.reels.retain(|identity, _| identities.contains(&identity.as_str()));
@@ -240,10 +261,10 @@ impl Player {
 
     fn take(&mut self, Coded { identity, format, reel }: Coded) {
         let reel = match reel {
-            Ok(reel) => Some(Arc::new(reel)),
+            Ok(reel) => Coding::Done(Arc::new(reel)),
             Err(error) => {
                 tracing::warn!("no slate of {identity}: {error}");
-                None
+                Coding::Failed
             }
         };
         let Some(reels) = self.reels.get_mut(&identity) else { return };
@@ -316,21 +337,41 @@ impl Player {
         if playing.given.as_ref().is_some_and(|(given, of)| given == identity && *of == key) {
             return;
         }
+        let stream = &playing.slate.stream;
+        if self.waits(stream, identity, key) {
+            return;
+        }
+        self.wanted.insert(stream.clone(), (identity.to_owned(), key));
         let reels = self.reels.entry(identity.to_owned()).or_default();
         match reels.iter().find(|(of, _)| *of == key) {
-            Some((_, Some(reel))) => {
+            Some((_, Coding::Done(reel))) => {
                 live.set_slate_reel(Some(Arc::clone(reel)));
                 playing.given = Some((identity.to_owned(), key));
             }
-            Some((_, None)) => {}
+            Some((_, Coding::Waits | Coding::Failed)) => {}
             None => {
-                if reels.len() >= FORMATS_MAX {
-                    reels.remove(0);
+                // What is waited for would be asked for again at once, without end.
+                let is_wanted = |of: &Option<Format>| {
+                    self.wanted.values().any(|(wanted, format)| wanted == identity && format == of)
+                };
+                let is_free = |(of, coding): &(_, Coding)| !matches!(coding, Coding::Waits) && !is_wanted(of);
+                while reels.len() >= FORMATS_MAX
+                    && let Some(oldest) = reels.iter().position(is_free)
+                {
+                    reels.remove(oldest);
                 }
-                reels.push((key, None));
+                reels.push((key, Coding::Waits));
                 let _ = self.jobs.send((Arc::clone(picture), key, format));
             }
         }
+    }
+
+    /// Whether `stream` waits for what it wanted before: it has one job at a time, so that there are no more than streams.
+    fn waits(&self, stream: &StreamName, identity: &str, key: Option<Format>) -> bool {
+        let Some((wanted, format)) = self.wanted.get(stream) else { return false };
+        let is_other = (wanted.as_str(), *format) != (identity, key);
+        let reels = self.reels.get(wanted).into_iter().flatten();
+        is_other && reels.filter(|(of, _)| of == format).any(|(_, coding)| matches!(coding, Coding::Waits))
     }
 }
 
@@ -344,6 +385,9 @@ fn tell(stream: &StreamName, change: Change) {
             if without_sound {
                 tracing::warn!(%stream, "the slate has no sound: silence is made of AAC and Opus only");
             }
+        }
+        Change::Unplayable { codec } => {
+            tracing::warn!(%stream, "the slate cannot be shown: MPEG-TS has no place for {}", codec.name());
         }
         Change::Over => tracing::info!(%stream, "the slate is over: the publisher is shown"),
     }

@@ -2,7 +2,7 @@ use super::*;
 use bytes::Bytes;
 use glassline_delivery::stream::{Backlog, FlushPolicy, Pacing, Prebuffer, Settings};
 use glassline_io::clock::Clock;
-use glassline_media::FrameRate;
+use glassline_media::{FrameRate, Size};
 use glassline_streams::{FreeNames, NoThreads};
 use glassline_test_support::wait::until;
 use std::sync::atomic::AtomicUsize;
@@ -103,4 +103,81 @@ fn where_there_is_no_room_a_slate_waits() {
     assert!(!shown(&streams, "b"));
     slates.arrange(&streams, vec![slate("b", &picture)]).expect("threads");
     until("the other one", || shown(&streams, "b"));
+}
+
+#[test]
+fn more_formats_than_are_kept_are_coded_once_each_and_stay() {
+    let (streams, picture) = (streams(100), picture("a", false));
+    let mut player = player(&streams);
+    let (jobs, wanted) = channel();
+    player.jobs = jobs;
+    let names: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
+    let mut playing: Vec<Playing> = names.iter().map(|name| playing(slate(name, &picture))).collect();
+    let format =
+        |number: u32| Format { size: Size { width: 320 + 2 * number, height: 240 }, ..Format::USUAL };
+    for round in 0..3 {
+        for (number, playing) in (0..).zip(&mut playing) {
+            let live = streams.begin(&playing.slate.stream, Mux::MpegTs).expect("room");
+            player.give(playing, &live, format(number));
+            // It wants another one meanwhile: it has one job at a time.
+            player.give(playing, &live, format(100 + number));
+        }
+        let asked = wanted.try_iter().count();
+        assert_eq!(asked, if round == 0 { 20 } else { 0 }, "asked again in round {round}");
+    }
+    for number in 0..20 {
+        let (identity, format) = ("a".to_owned(), format(number));
+        let reel = picture.code(format);
+        player.take(Coded { identity, format: Some(format), reel });
+    }
+    for (number, playing) in (0..).zip(&mut playing) {
+        let live = streams.find(&playing.slate.stream).expect("it is there");
+        player.give(playing, &live, format(number));
+        assert_eq!(playing.given, Some(("a".to_owned(), Some(format(number)))));
+    }
+    assert_eq!(wanted.try_iter().count(), 0);
+    // What no stream wants any more makes room.
+    for (number, playing) in (0..).zip(&mut playing) {
+        let live = streams.find(&playing.slate.stream).expect("it is there");
+        player.give(playing, &live, format(100 + number % 2));
+        let (identity, format) = ("a".to_owned(), format(100 + number % 2));
+        player.take(Coded { identity, format: Some(format), reel: picture.code(format) });
+    }
+    assert!(player.reels["a"].len() <= FORMATS_MAX, "{}", player.reels["a"].len());
+}
+
+#[test]
+fn a_slate_that_another_process_left_is_taken_from_a_stream_that_has_none_here() {
+    let (streams, picture) = (streams(100), picture("a", false));
+    let name = |name: &str| StreamName::parse(name).expect("a name");
+    let left = |stream: &str| {
+        let live = streams.begin(&name(stream), Mux::MpegTs).expect("room");
+        let settings = SlateSettings { silence: Duration::from_secs(2), waker: Waker::noop().clone() };
+        live.set_slate(Some(settings), streams.clock().now());
+        live
+    };
+    let (one, other) = (left("one"), left("other"));
+    Slates::default().arrange(&streams, Vec::new()).expect("no thread");
+    assert!(!one.has_slate() && !other.has_slate(), "where there are no slates at all");
+    let (one, other) = (left("one"), left("other"));
+    let slates = Slates::default();
+    slates.arrange(&streams, vec![slate("one", &picture)]).expect("threads");
+    until("the end of the other", || !other.has_slate());
+    assert!(one.has_slate());
+}
+
+fn playing(slate: Slate) -> Playing {
+    Playing { slate, live: None, given: None, next: Time::ZERO, is_refused: false }
+}
+
+fn player(streams: &Arc<Streams>) -> Player {
+    let waking = Arc::new(Waking { mailbox: channel().0, is_woken: AtomicBool::new(false) });
+    Player {
+        streams: Arc::clone(streams),
+        waking,
+        jobs: channel().0,
+        playing: BTreeMap::new(),
+        reels: BTreeMap::new(),
+        wanted: BTreeMap::new(),
+    }
 }

@@ -103,7 +103,7 @@ impl Live {
             armed: None,
         };
         if is_away {
-            Slate::handed_over(&mut core, gone_since);
+            Slate::handed_over(&mut core);
         }
         Ok(Live {
             id: state.id,

@@ -43,10 +43,12 @@ impl Live {
             return Err(PushError::Evicted);
         }
         inject(Border::Connection, || format!("append:{}", self.name));
-        self.append_by(core, now, |stream, slate, append| match slate {
-            Some(slate) if !slate.gate.is_passing() => slate.gate.push(bytes, stream, now, append),
-            _ => stream.push(bytes, now, append),
-        })
+        let appended = self.append_by(core, now, |stream, slate, append| match slate {
+            Some(slate) => slate.gate.push(bytes, stream, now, append),
+            None => stream.push(bytes, now, append),
+        });
+        core.wake_where_left();
+        appended
     }
 
     /// Has `push` put bytes into the stream. Returns as [`Live::push`].

@@ -284,7 +284,7 @@ impl Live {
         now: Time,
     ) -> Acquisition {
         let mut core = self.lock();
-        core.slot.settle(&self.name, now);
+        core.settle(&self.name, now);
         if !take_over && !core.slot.is_free_for(piece) {
             return Acquisition::Taken;
         }
@@ -292,7 +292,9 @@ impl Live {
         self.flush(&mut core);
         let Core { stream, slot, slate, .. } = &mut *core;
         let gate = slate.as_mut().map(|slate| &mut slate.gate);
-        slot.grant(connection, piece, IntoStream { stream, gate }, now)
+        let acquisition = slot.grant(connection, piece, IntoStream { stream, gate }, now);
+        core.wake_where_left();
+        acquisition
     }
 
     /// `piece` has ended: keeps the publisher slot until `until` for the next piece, if `session` still has it. Returns
@@ -305,7 +307,11 @@ impl Live {
         }
         self.flush(&mut core);
         let Core { stream, slot, .. } = &mut *core;
-        slot.rest(piece, stream, until, now)
+        let is_kept = slot.rest(piece, stream, until, now);
+        if !is_kept {
+            core.rest_publisher(now);
+        }
+        is_kept
     }
 
     /// Ends the stream for another one under its name. Returns where its publisher is; the caller tells that to go, and
@@ -343,9 +349,10 @@ impl Live {
         }
         self.flush(&mut core);
         match &mut core.slate {
-            Some(slate) => slate.gate.begin_anew(now),
+            Some(slate) => slate.gate.begin_anew(),
             None => core.stream.begin_session(now),
         }
+        core.wake_where_left();
         Some(core.slot.begin_anew())
     }
 
@@ -357,7 +364,7 @@ impl Live {
     /// Whether the publisher has been gone for as long as `window`.
     pub fn is_abandoned(&self, window: Duration, now: Time) -> bool {
         let mut core = self.lock();
-        core.slot.settle(&self.name, now);
+        core.settle(&self.name, now);
         if core.slate.is_some() {
             return false;
         }

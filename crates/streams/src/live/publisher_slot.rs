@@ -56,14 +56,17 @@ pub(super) struct IntoStream<'a> {
 }
 
 impl IntoStream<'_> {
-    /// See [`Stream::return_session`]. Where a slate is shown, it is what the publisher would go on behind.
+    /// See [`Stream::return_session`]. Of a publisher that is not shown yet the gate keeps what came of it.
     fn return_session(&mut self, may: bool) -> bool {
-        self.gate.as_ref().is_none_or(|gate| gate.is_passing()) && self.stream.return_session(may)
+        match &mut self.gate {
+            Some(gate) => gate.return_publisher(self.stream, may),
+            None => self.stream.return_session(may),
+        }
     }
 
     fn begin_session(&mut self, now: Time) {
         match &mut self.gate {
-            Some(gate) => gate.begin_publisher(self.stream, now),
+            Some(gate) => gate.begin_publisher(self.stream),
             None => self.stream.begin_session(now),
         }
     }
@@ -144,13 +147,15 @@ impl PublisherSlot {
         self.gone_since
     }
 
-    /// Frees the slot of a publisher that sends piece by piece and has not gone on in time.
-    pub(super) fn settle(&mut self, name: &StreamName, now: Time) {
-        if let Some(until) = self.holder.and_then(|holder| holder.rests_until).filter(|until| now > *until) {
+    /// Frees the slot of a publisher that sends piece by piece and has not gone on in time. Returns whether there was one.
+    pub(super) fn settle(&mut self, name: &StreamName, now: Time) -> bool {
+        let over = self.holder.and_then(|holder| holder.rests_until).filter(|until| now > *until);
+        if let Some(until) = over {
             self.holder = None;
             self.gone_since = until;
             tracing::info!(stream = %name, "publisher sent no further piece and gave up its name");
         }
+        over.is_some()
     }
 
     /// Whether it is free, or kept for the publisher of `piece` between two pieces.

@@ -1,6 +1,7 @@
 //! The slate of a stream: what is shown in the place of its publisher.
 
 use super::{Core, Flushed, Live, PushError};
+use glassline_delivery::policy::StreamName;
 use glassline_delivery::slate::{Change, Format, Gate, Reel, Status};
 use glassline_delivery::stream::Mux;
 use glassline_media::Time;
@@ -36,16 +37,27 @@ pub(super) struct Slate {
     pub(super) gate: Gate,
     /// Its thread, once one plays it.
     waker: Option<Waker>,
+    /// The publisher was shown when this was last looked at.
+    was_passing: bool,
 }
 
+/// How long a publisher that sends piece by piece may take for its second request: those that put a buffer in each take
+/// milliseconds.
+const NEXT_PIECE: Duration = Duration::from_millis(500);
 /// How long a publisher may be silent until the thread that plays the slate has said it.
 const SILENCE: Duration = Duration::from_secs(2);
 
 impl Slate {
     /// Of a stream that another process has left without showing its publisher.
-    pub(super) fn handed_over(core: &mut Core, now: Time) {
-        let gate = Gate::new(SILENCE, false, core.slot.is_held(), &mut core.stream, now);
-        core.slate = Some(Slate { gate, waker: None });
+    pub(super) fn handed_over(core: &mut Core) {
+        let gate = Gate::new(SILENCE, false, core.slot.is_held(), &mut core.stream);
+        core.slate = Some(Slate { gate, waker: None, was_passing: false });
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
     }
 }
 
@@ -54,8 +66,32 @@ impl Core {
     pub(super) fn end_publisher(&mut self) {
         if let Some(slate) = &mut self.slate {
             slate.gate.end_publisher();
-            if let Some(waker) = &slate.waker {
-                waker.wake_by_ref();
+            slate.was_passing = false;
+            slate.wake();
+        }
+    }
+
+    /// The publisher has ended a request. Its slot is free, and it may go on with another one.
+    pub(super) fn rest_publisher(&mut self, now: Time) {
+        if let Some(slate) = &mut self.slate {
+            slate.gate.rest_publisher(now + NEXT_PIECE);
+            slate.wake();
+        }
+    }
+
+    /// Frees the slot of a publisher that sends piece by piece and has not gone on in time.
+    pub(super) fn settle(&mut self, name: &StreamName, now: Time) {
+        if self.slot.settle(name, now) {
+            self.end_publisher();
+        }
+    }
+
+    /// Wakes the slate's thread where the publisher is shown no longer.
+    pub(super) fn wake_where_left(&mut self) {
+        if let Some(slate) = &mut self.slate {
+            let is_passing = slate.gate.is_passing();
+            if std::mem::replace(&mut slate.was_passing, is_passing) && !is_passing {
+                slate.wake();
             }
         }
     }
@@ -83,8 +119,9 @@ impl Live {
         let Core { stream, slot, .. } = &mut *core;
         // A publisher that is there already is shown already.
         let is_held = slot.is_held();
-        let gate = Gate::new(silence, is_held && stream.head() > 0, is_held, stream, now);
-        core.slate = Some(Slate { gate, waker: Some(waker) });
+        let gate = Gate::new(silence, is_held && stream.head() > 0, is_held, stream);
+        let was_passing = gate.is_passing();
+        core.slate = Some(Slate { gate, waker: Some(waker), was_passing });
     }
 
     /// Shows `reel` in the publisher's place from here on.
@@ -108,13 +145,19 @@ impl Live {
         let is_time = core.stream.pause(now);
         let paused = self.flush_if(&mut core, is_time);
         let Core { stream, slate: Some(slate), .. } = &mut *core else { return None };
+        slate.was_passing = slate.gate.is_passing();
         let played_on = SlatePlayed {
             flushed: Flushed { news: paused.news || !matches!(played, Ok(false)), ..paused },
             next: slate.gate.poll_timeout(stream, now),
-            format: Format::of(stream),
+            format: slate.gate.format(),
             change: slate.gate.take_change(),
         };
         Some((played.map(drop), played_on))
+    }
+
+    /// Whether it has a slate.
+    pub fn has_slate(&self) -> bool {
+        self.lock().slate.is_some()
     }
 
     /// Whether a slate is shown now.
