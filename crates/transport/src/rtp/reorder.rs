@@ -172,6 +172,11 @@ impl Reorder {
         self.lock.ssrc().is_none() || self.lock.is_at(from)
     }
 
+    /// Whether packets from there may be taken at all, by the addresses that are [allowed](Reorder::allow).
+    pub fn allows(&self, from: Origin) -> bool {
+        self.lock.allows(from)
+    }
+
     /// Applies new settings. A gap that is being waited for keeps its time.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = settings;
@@ -194,6 +199,9 @@ impl Reorder {
     /// Packets of other sources are dropped while the first one sends ([`SourceLock`]). Once that is silent, another SSRC, or a
     /// number far from the expected one, begins a new session if the very next packet follows it (both are then given out);
     /// alone it is dropped.
+    ///
+    /// Returns whether the packet is of the source that is listened to; one that came late or twice is, too. Packets that are
+    /// refused say nothing of that source.
     pub fn push(
         &mut self,
         header: &Header,
@@ -201,27 +209,27 @@ impl Reorder {
         from: Origin,
         now: Time,
         out: &mut dyn FnMut(&[u8]),
-    ) {
+    ) -> bool {
         count(&mut self.counters.received, 1);
         let standing = self.lock.weigh(from, header.ssrc, now);
         let is_first = self.lock.ssrc().is_none() || standing == Standing::Successor;
         if standing == Standing::Stranger || (is_first && payload.is_empty()) {
             count(&mut self.counters.stray, 1);
-            return;
+            return false;
         }
         let session = self.session.get_or_insert_with(|| Session::new(header));
         let Some(distance) = session.distance(header) else {
             // A second count beside one that goes on is of no use, whichever SSRC it bears.
             if self.lock.may_renumber(now) {
-                self.consider(header, payload, from, now, out);
-            } else {
-                count(&mut self.counters.stray, 1);
+                return self.consider(header, payload, from, now, out);
             }
-            return;
+            count(&mut self.counters.stray, 1);
+            return false;
         };
         self.lock.renew(from, header.ssrc, now);
         count(&mut self.counters.stray, self.candidate.take().is_some().into());
         self.take(distance, payload, now, out);
+        true
     }
 
     fn take(&mut self, distance: i64, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
@@ -255,7 +263,7 @@ impl Reorder {
         }
     }
 
-    /// A packet of no session that is known.
+    /// A packet of no session that is known. Returns whether it begins one.
     fn consider(
         &mut self,
         header: &Header,
@@ -263,13 +271,13 @@ impl Reorder {
         from: Origin,
         now: Time,
         out: &mut dyn FnMut(&[u8]),
-    ) {
+    ) -> bool {
         let Some((first, first_payload)) = self.candidate.replace((*header, payload.to_vec())) else {
-            return;
+            return false;
         };
         if (first.ssrc, first.sequence.wrapping_add(1)) != (header.ssrc, header.sequence) {
             count(&mut self.counters.stray, 1);
-            return;
+            return false;
         }
         self.give_out(out);
         self.lock.renew(from, header.ssrc, now);
@@ -281,6 +289,7 @@ impl Reorder {
         session.advance(true);
         session.advance(true);
         self.session = Some(session);
+        true
     }
 
     /// When [`Reorder::handle_timeout`] gives up the oldest gap; `None` while nothing is held. Changes with

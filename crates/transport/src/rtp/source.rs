@@ -116,6 +116,13 @@ impl SourceLock {
         self
     }
 
+    /// Whether a packet from there may be taken at all, whatever else comes: of an unknown path none is.
+    pub fn allows(&self, origin: Origin) -> bool {
+        let Some(path) = self.paths.get(origin.path) else { return false };
+        let ip = origin.address.map(|address| address.ip().to_canonical());
+        path.allowed.is_empty() || ip.is_some_and(|ip| path.allowed.contains(&ip))
+    }
+
     /// The SSRC that is listened to.
     pub fn ssrc(&self) -> Option<u32> {
         self.ssrc
@@ -148,10 +155,10 @@ impl SourceLock {
 
     fn weigh_other(&self, origin: Origin, ssrc: u32, now: Time) -> Standing {
         let Some(path) = self.paths.get(origin.path) else { return Standing::Stranger };
-        let ip = origin.address.map(|address| address.ip().to_canonical());
-        if !path.allowed.is_empty() && !ip.is_some_and(|ip| path.allowed.contains(&ip)) {
+        if !self.allows(origin) {
             return Standing::Stranger;
         }
+        let ip = origin.address.map(|address| address.ip().to_canonical());
         let silence = if path.address == origin.address {
             self.resume_silence()
         } else if path.address.map(|address| address.ip().to_canonical()) == ip {

@@ -175,7 +175,7 @@ impl Order {
     }
 }
 
-/// So many packets of another payload type than the description's, and none of that: it is theirs.
+/// So many packets of another payload type than the description's, of senders that are allowed, and none of that: it is theirs.
 const OTHER_TYPE_MAX: u64 = 16;
 
 /// Access units of one track's packets. Bounded: by [`Settings::packets`] packets that wait for their turn, and by
@@ -183,7 +183,13 @@ const OTHER_TYPE_MAX: u64 = 16;
 #[derive(Debug)]
 pub struct Depacketizer {
     reorder: Reorder,
+    /// The one that is taken now, and the description's.
     payload_type: u8,
+    described_type: u8,
+    /// A packet of the description's type was taken: no other is any more.
+    is_as_described: bool,
+    /// The last packet of the description's type while another one is taken, and its sender.
+    described: Option<(Header, Origin)>,
     order: Order,
     assembler: Assembler,
     out: Collected,
@@ -196,6 +202,9 @@ impl Depacketizer {
         Depacketizer {
             reorder: Reorder::new(settings),
             payload_type,
+            described_type: payload_type,
+            is_as_described: false,
+            described: None,
             order: Order::default(),
             assembler: format.assembler(),
             out: Collected::default(),
@@ -218,25 +227,55 @@ impl Depacketizer {
         self.payload_type
     }
 
-    /// Takes a datagram that came from `from` at `now`.
+    /// Takes a datagram that came from `from` at `now`. Returns whether it is of the track's sender and of its payload type, and not
+    /// refused.
+    ///
+    /// A packet of another payload type is passed over and counted, until so many have come of senders that are allowed and none of its
+    /// own: the description was wrong then. Two packets of the described type that follow each other end that: what came before was a
+    /// stranger's.
     ///
     /// # Errors
-    /// [`Error`] where it is no RTP packet. A packet of another payload type is passed over and counted, until so many have come and
-    /// none of its own: the description was wrong then.
-    pub fn handle_packet(&mut self, datagram: &[u8], from: Origin, now: Time) -> Result<(), Error> {
+    /// [`Error`] where it is no RTP packet.
+    pub fn handle_packet(&mut self, datagram: &[u8], from: Origin, now: Time) -> Result<bool, Error> {
         let header = Packet::parse(datagram)?.header;
-        if header.payload_type != self.payload_type {
+        // Senders that are not allowed are refused first, whatever they send: they decide nothing.
+        if header.payload_type != self.payload_type
+            && self.reorder.allows(from)
+            && !self.is_its_type(&header, from)
+        {
             count(&mut self.other_type, 1);
-            if self.other_type < OTHER_TYPE_MAX || self.reorder.counters().received > 0 {
-                return Ok(());
-            }
-            self.payload_type = header.payload_type;
+            return Ok(false);
         }
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         // The order holds whole datagrams, since marker and time stamp are needed when their turn comes.
         let mut take = |datagram: &[u8]| assemble(datagram, order, assembler, out);
-        self.reorder.push(&header, datagram, from, now, &mut take);
-        Ok(())
+        let is_taken = self.reorder.push(&header, datagram, from, now, &mut take);
+        self.is_as_described |= is_taken && self.payload_type == self.described_type;
+        Ok(is_taken)
+    }
+
+    /// Whether a payload type other than the present one is the track's from now on.
+    fn is_its_type(&mut self, header: &Header, from: Origin) -> bool {
+        if header.payload_type != self.described_type {
+            if self.is_as_described
+                || self.payload_type != self.described_type
+                || self.other_type.saturating_add(1) < OTHER_TYPE_MAX
+            {
+                return false;
+            }
+            self.payload_type = header.payload_type;
+            return true;
+        }
+        let follows = |(last, origin): (Header, Origin)| {
+            (last.ssrc, last.sequence.wrapping_add(1), origin) == (header.ssrc, header.sequence, from)
+        };
+        if !self.described.replace((*header, from)).is_some_and(follows) {
+            return false;
+        }
+        // Its sender is another one than the one that is listened to, which is let go.
+        self.finish();
+        (self.payload_type, self.order, self.described) = (self.described_type, Order::default(), None);
+        true
     }
 
     /// When [`Depacketizer::handle_timeout`] gives up packets that are missing; `None` while none is waited for.

@@ -55,6 +55,8 @@ pub struct DescribedTrack {
     pub rtcp: Option<usize>,
     /// Routers that our reports to a group may pass.
     pub ttl: Option<u8>,
+    /// The addresses that may send it; empty: any. Those of its port are the ones of all tracks there.
+    pub sources: Vec<IpAddr>,
 }
 
 /// What a description says to a receiver.
@@ -108,8 +110,9 @@ impl Described {
                 let number = number.filter(|number| *number > 0);
                 number.map(|number| port_of(SocketAddr::new(ip, number), &section.sources, &mut ports))
             };
-            let (format, payload_type, ttl) = (chosen.format, chosen.payload_type, section.ttl);
-            tracks.push(DescribedTrack { format, payload_type, rtp, rtcp, ttl });
+            let (format, payload_type) = (chosen.format, chosen.payload_type);
+            let (ttl, sources) = (section.ttl, section.sources.clone());
+            tracks.push(DescribedTrack { format, payload_type, rtp, rtcp, ttl, sources });
         }
         notices.iter_mut().for_each(|notice| *notice = notice.chars().take(300).collect());
         Ok(Described { name: description.name, tracks, ports, notices })
@@ -183,8 +186,7 @@ impl DescribedSession {
             tracks.iter().map(|track| (track.format.clone(), track.payload_type)).collect();
         let mut receiver = Receiver::new(&formats, ssrc, settings);
         for (number, track) in tracks.iter().enumerate() {
-            let sources = ports.get(track.rtp).map(|port| port.sources.clone()).unwrap_or_default();
-            receiver.allow(number, sources);
+            receiver.allow(number, track.sources.clone());
         }
         let reporters = vec![None; tracks.len()];
         DescribedSession { tracks, ports, receiver, reporters, refused: 0, early: Vec::new() }
@@ -280,7 +282,7 @@ impl DescribedSession {
             let number_of_port = track.rtcp?;
             let port = self.ports.get(number_of_port)?;
             // A group of one sender has no way from receiver to receiver (RFC 5760): its sender is told alone.
-            let is_group = port.address.ip().is_multicast() && port.sources.is_empty();
+            let is_group = port.address.ip().is_multicast() && track.sources.is_empty();
             let to = if is_group { Some(port.address) } else { self.reporters.get(number).copied()? }?;
             Some(OwnReport { port: number_of_port, to, ttl: track.ttl.filter(|_| is_group), bytes })
         });

@@ -246,6 +246,96 @@ fn packets_of_others_than_the_named_sender_are_refused() {
     assert_eq!(session.receiver().counters().next().unwrap().packets.stray, 1);
 }
 
+#[test]
+fn packets_that_are_refused_keep_nothing_alive_and_are_in_no_report() {
+    let mut session = session(FFMPEG);
+    let (sender, stranger) = (from("127.0.0.1:9000"), from("127.0.0.2:9000"));
+    for number in 0..3u16 {
+        let packet = packet(96, number, u32::from(number) * 3600, 11);
+        session.handle_datagram(0, &packet, sender, at(40 * u64::from(number)), UTC);
+    }
+    let mut goodbye = report(11, 0);
+    rtcp::write_goodbye(11, &mut goodbye);
+    session.handle_datagram(1, &goodbye, from("127.0.0.1:9001"), at(90), UTC);
+    // Of another SSRC, and of the same with other numbers.
+    for (number, ssrc) in (700..710u16).flat_map(|number| [(number, 5), (number, 11)]) {
+        session.handle_datagram(0, &packet(96, number, 7, ssrc), stranger, at(100), UTC);
+    }
+    assert_eq!(session.receiver().newest(), Some(at(80)));
+    assert!(session.receiver().has_ended(), "the goodbye holds");
+    let reports = session.poll_reports(at(60_000));
+    let block = &reports[0].bytes[8..];
+    assert_eq!(block[..8], [0, 0, 0, 11, 0, 0, 0, 0], "nothing is lost");
+    assert_eq!(block[10..12], [0, 2], "its own highest number");
+    assert_eq!(session.receiver().counters().next().unwrap().packets.stray, 20);
+}
+
+#[test]
+fn a_sender_that_is_not_allowed_decides_no_payload_type() {
+    let text = FFMPEG.replace("b=AS:800", "a=source-filter: incl IN IP4 127.0.0.1 127.0.0.5");
+    let mut session = session(&text);
+    let (sender, stranger) = (from("127.0.0.5:9000"), from("127.0.0.2:9000"));
+    for number in 0..40u16 {
+        session.handle_datagram(0, &packet(100, number, 0, 5), stranger, at(0), UTC);
+    }
+    assert_eq!(session.other_payload_types().count(), 0);
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(1), UTC);
+    assert!(session.poll().is_some());
+    // Strays of the described type are no reason to refuse an allowed sender of another one.
+    let mut session = DescribedSession::new(&read(&text), 7, rtp::Settings::default());
+    session.handle_datagram(0, &packet(96, 1, 0, 5), stranger, at(0), UTC);
+    for number in 0..20u16 {
+        let (stamp, time) = (u32::from(number) * 3600, at(40 * u64::from(number)));
+        session.handle_datagram(0, &packet(100, number, stamp, 11), sender, time, UTC);
+    }
+    assert!(session.poll().is_some());
+    assert_eq!(session.other_payload_types().collect::<Vec<_>>(), [(96, 100)]);
+}
+
+#[test]
+fn a_stream_of_the_described_type_wins_over_strays_that_came_before() {
+    let mut session = session(FFMPEG);
+    let (sender, stranger) = (from("127.0.0.5:9000"), from("127.0.0.2:9000"));
+    for number in 0..40u16 {
+        session.handle_datagram(0, &packet(100, number, 0, 5), stranger, at(u64::from(number)), UTC);
+    }
+    assert_eq!(session.other_payload_types().count(), 1);
+    while session.poll().is_some() {}
+    session.handle_datagram(0, &packet(96, 7, 0, 6), stranger, at(45), UTC);
+    assert_eq!(session.other_payload_types().count(), 1, "one packet is no stream");
+    let mut found = 0;
+    for number in 1..5u16 {
+        // Both go on.
+        let (stamp, time) = (u32::from(number) * 3600, at(50 + u64::from(number)));
+        session.handle_datagram(0, &packet(96, number, stamp, 11), sender, time, UTC);
+        session.handle_datagram(0, &packet(100, 40 + number, 0, 5), stranger, time, UTC);
+        found += std::iter::from_fn(|| session.poll()).count();
+    }
+    assert!(found >= 3, "{found}");
+    assert_eq!(session.other_payload_types().count(), 0);
+    assert_eq!(session.receiver().source(0), Some((11, Some(sender))));
+}
+
+#[test]
+fn tracks_at_one_port_keep_to_their_own_senders() {
+    for (video, audio) in [("127.0.0.5", Some("127.0.0.6")), ("127.0.0.5", None)] {
+        let filter = |address| format!("a=source-filter: incl IN IP4 * {address}\n");
+        let described = read(&format!(
+            "c=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\na=rtcp-mux\n{}\
+             m=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\na=rtcp-mux\n{}",
+            filter(video),
+            audio.map(filter).unwrap_or_default()
+        ));
+        assert_eq!(described.ports.len(), 1);
+        let mut session = DescribedSession::new(&described, 7, rtp::Settings::default());
+        session.handle_datagram(0, &packet(96, 1, 0, 5), from("127.0.0.6:9000"), at(0), UTC);
+        assert!(session.poll().is_none(), "sound's sender is none of pictures");
+        session.handle_datagram(0, &packet(96, 1, 0, 11), from("127.0.0.5:9000"), at(1), UTC);
+        session.handle_datagram(0, &packet(97, 1, 0, 12), from("127.0.0.6:9000"), at(1), UTC);
+        assert_eq!((session.poll().map(|it| it.0), session.poll().map(|it| it.0)), (Some(0), Some(1)));
+    }
+}
+
 /// Descriptions from reports about other programs, each with what is right about it.
 #[test]
 fn descriptions_that_other_programs_choke_on_are_received_by() {

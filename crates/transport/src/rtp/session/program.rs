@@ -224,7 +224,7 @@ impl ProgramSender {
     }
 
     fn send(&mut self, track: usize, unit: &AccessUnit, now: Time, utc: Utc) {
-        let Some(shift) = self.continuity.shift(unit.dts, now) else { return };
+        let Some(shift) = self.continuity.shift(track, unit.dts, now) else { return };
         if shift != std::mem::replace(&mut self.shift, shift) {
             self.times = CaptureTimes::default();
         }

@@ -87,8 +87,7 @@ impl Receiver {
             return;
         }
         if let Ok(packet) = Packet::parse(datagram)
-            && known.depacketizer.handle_packet(datagram, from, now).is_ok()
-            && packet.header.payload_type == known.depacketizer.payload_type()
+            && known.depacketizer.handle_packet(datagram, from, now) == Ok(true)
         {
             known.reports.handle_packet(&packet.header, now);
             known.has_ended = false;
