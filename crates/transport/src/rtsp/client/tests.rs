@@ -175,12 +175,13 @@ fn a_datagram_to_each_port_opens_the_way_and_reports_go_there() {
     assert_eq!(play.datagrams, expected);
     assert!(play.gives_a_unit(0) && play.gives_a_unit(1));
     play.datagrams.clear();
-    for _ in 0..6 {
+    // Reports are 2.5 to 7.5 s apart.
+    for _ in 0..9 {
         play.pass(Duration::from_secs(1));
         assert_eq!(play.next_request(), None);
         play.gives_a_unit(0);
     }
-    assert_eq!(play.datagrams, [(0, true, to(6001)), (1, true, to(6003))]);
+    assert_eq!(play.datagrams[..2], [(0, true, to(6001)), (1, true, to(6003))]);
 }
 
 #[test]
@@ -259,7 +260,8 @@ fn keep_alives_that_are_not_answered_go_out_in_time_and_nothing_turns_idly() {
         assert!(play.gives_a_unit(0));
         play.pass(Duration::from_secs(1));
         while let Some(request) = play.next_request() {
-            requests += usize::from(request.starts_with("OPTIONS"));
+            // A report may stand in front of it.
+            requests += request.matches("OPTIONS rtsp:").count();
         }
         assert!(play.session.poll_timeout() > play.now);
     }
