@@ -167,9 +167,18 @@ fn silence_is_told_and_a_changed_description_is_followed() {
     until("silence", || source(&server, "hall")["state"] == "waiting");
     let told = source(&server, "hall");
     assert!(told["error"].as_str().unwrap().contains("no packet for 2 s"), "{told}");
-    // Half a description changes nothing.
-    scratch.write("in.sdp", "v=0\r\n");
+    // Half a description changes nothing, also once the file has been looked at again, which is each second.
     go_live(&server, &mut sender);
+    scratch.write("in.sdp", "v=0\r\n");
+    let begun = std::time::Instant::now();
+    let reconnects = source(&server, "hall")["reconnects"].clone();
+    until("the file to be looked at", || {
+        sender.send();
+        std::thread::sleep(Duration::from_millis(20));
+        begun.elapsed() > Duration::from_millis(2500)
+    });
+    let told = source(&server, "hall");
+    assert!(told["state"] == "live" && told["reconnects"] == reconnects && port_is_open(to), "{told}");
     std::fs::remove_file(&sdp).unwrap();
     scratch.write("in.sdp", description(other));
     let mut moved = Sender::new(other);

@@ -153,9 +153,9 @@ impl AnyFeed {
     }
 
     /// It is not wanted any more.
-    fn leave(self) {
+    fn leave(self, now: Time, utc: Utc) {
         if let AnyFeed::Tracks(feed) = self {
-            feed.leave();
+            feed.leave(now, utc);
         }
     }
 
@@ -191,7 +191,9 @@ impl Feeder {
     pub fn rearrange(&mut self) {
         let entries = self.server.outputs();
         let is_wanted = |feed: &mut AnyFeed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry()));
-        self.feeds.extract_if(.., |feed| !is_wanted(feed)).for_each(AnyFeed::leave);
+        let (now, utc) = (self.server.clock().now(), self.server.clock().utc());
+        let unwanted = self.feeds.extract_if(.., |feed| !is_wanted(feed));
+        unwanted.for_each(|feed| feed.leave(now, utc));
         for (index, entry) in entries.iter().enumerate() {
             if !self.feeds.iter().any(|feed| Arc::ptr_eq(entry, feed.entry())) {
                 let seed = self.server.clock().seed() ^ index as u64;

@@ -19,7 +19,7 @@ use glassline_media::{Time, Utc};
 use glassline_streams::{Entering, Live, Next, StreamReader};
 use glassline_transport::pacing::Pacer;
 use glassline_transport::rtp::HEADER_BYTES;
-use glassline_transport::rtp::session::offer::{Placing, SOUND_PORT, describe_placed};
+use glassline_transport::rtp::session::offer::{OfferedTrack, Placing, SOUND_PORT, describe_placed};
 use glassline_transport::rtp::session::program::{PICTURES, ProgramSender, TrackPacket};
 use std::fs;
 use std::io;
@@ -27,9 +27,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Bytes of a read of the spool.
 const READ_BYTES: usize = 16 << 10;
+/// Time between two writes of the file.
+const WRITE_TIME: Duration = Duration::from_secs(1);
 /// The usual number of routers that datagrams to a group may pass.
 const TTL_USUAL: u8 = 1;
 
@@ -63,8 +66,16 @@ struct Sockets {
 struct Description {
     session_id: u64,
     version: u64,
-    /// What has to be written, from a point in time on.
-    unwritten: Option<(String, Time)>,
+    /// The tracks that are sent.
+    tracks: Vec<OfferedTrack>,
+    /// What was written last, and its address.
+    written: Option<(Vec<OfferedTrack>, SocketAddr)>,
+    /// From when on the file is looked after.
+    write_at: Option<Time>,
+    /// It is written again at this time at the earliest: a publisher may send other parameter sets with each key frame.
+    next_write: Time,
+    /// The last attempt has failed.
+    is_unwritten: bool,
 }
 
 impl TrackFeed {
@@ -107,7 +118,7 @@ impl TrackFeed {
 
     /// When [`TrackFeed::handle_timeout`] has something to do.
     pub(super) fn poll_timeout(&self) -> Time {
-        let write = self.description.unwritten.as_ref().map_or(Time::NEVER, |(_, at)| *at);
+        let write = self.description.write_at.unwrap_or(Time::NEVER);
         self.due.min(self.program.poll_timeout()).min(write)
     }
 
@@ -155,10 +166,10 @@ impl TrackFeed {
 
     /// It is not wanted any more: its receivers are told, as far as there is room at once. A next process goes on with an output, and
     /// receivers stay.
-    pub(super) fn leave(mut self) {
-        self.program.end();
+    pub(super) fn leave(mut self, now: Time, utc: Utc) {
+        self.program.end(now, utc);
         self.burst = std::iter::from_fn(|| self.program.poll()).filter(|packet| packet.is_report).collect();
-        let _ = self.send();
+        let _ = self.send(now);
     }
 
     /// Sends a burst. Returns when the next one may leave; `None` where there is nothing more for now.
@@ -184,7 +195,7 @@ impl TrackFeed {
             0 => None,
             pace => Some(Bitrate::from_bits_per_second(pace.max(self.least_bps))),
         };
-        let Some(bytes) = self.send() else {
+        let Some(bytes) = self.send(now) else {
             self.retry_at = now + FULL;
             return Some(self.retry_at);
         };
@@ -233,7 +244,8 @@ impl TrackFeed {
     fn gather(&mut self, now: Time, utc: Utc) {
         loop {
             self.burst.extend(std::iter::from_fn(|| self.program.poll()).take(BURST_DATAGRAMS));
-            if self.program.poll_description().is_some() {
+            if let Some(tracks) = self.program.poll_description() {
+                self.description.tracks = tracks;
                 self.describe(now);
             }
             if !self.burst.is_empty() || !self.read(now, utc) {
@@ -249,7 +261,7 @@ impl TrackFeed {
             Next::Pending => return false,
             Next::Ended => {
                 self.reader = None;
-                self.program.end();
+                self.program.end(now, utc);
                 return true;
             }
             Next::Entered { entry, moved } => {
@@ -272,7 +284,7 @@ impl TrackFeed {
     }
 
     /// Sends the burst's datagrams. Returns their bytes; `None` where a socket is full, and the rest waits.
-    fn send(&mut self) -> Option<usize> {
+    fn send(&mut self, now: Time) -> Option<usize> {
         let Some(sockets) = &self.sockets else { return Some(0) };
         let (mut bytes, mut at, mut failed) = (0, 0, None);
         let socket_of =
@@ -307,11 +319,12 @@ impl TrackFeed {
             let count = (self.burst.len() - at) as u64;
             self.burst.clear();
             self.sockets = None;
+            self.retry_at = now + RETRY;
             self.complain(&error.to_string(), count);
             return Some(bytes);
         }
         self.burst.drain(..at);
-        if at > 0 && self.description.unwritten.is_none() {
+        if at > 0 && !self.description.is_unwritten {
             self.entry.error().take();
         }
         (self.burst.is_empty() || at > 0).then_some(bytes)
@@ -319,38 +332,46 @@ impl TrackFeed {
 
     /// Has the file say what is sent, and where to.
     fn describe(&mut self, now: Time) {
-        let (Some(sockets), tracks) = (&self.sockets, self.program.tracks()) else { return };
-        if tracks.is_empty() || !self.program.is_described() {
-            return;
-        }
-        self.description.version += 1;
-        let placing = Placing {
-            session_id: self.description.session_id,
-            version: self.description.version,
-            to: sockets.to.ip(),
-            port: sockets.to.port(),
-            ttl: self.entry.destination.ttl.unwrap_or(TTL_USUAL),
-            source: self.entry.destination.source,
-        };
-        let text = describe_placed(self.entry.name.as_str(), &tracks, &placing);
-        self.description.unwritten = Some((text, now));
+        let at = now.max(self.description.next_write);
+        self.description.write_at.get_or_insert(at);
     }
 
     /// Writes the file where it says something else. What fails is tried again: packets leave all the same.
     fn write_description(&mut self, now: Time) {
-        let Some((text, at)) = self.description.unwritten.take() else { return };
-        if at > now {
-            self.description.unwritten = Some((text, at));
+        if self.description.write_at.is_none_or(|at| at > now) {
             return;
         }
-        match write(&self.options.file, &text) {
+        // Without sockets it is not known where to; they describe when they are opened.
+        let to = self.sockets.as_ref().map(|sockets| sockets.to);
+        let description = &mut self.description;
+        description.write_at = None;
+        let Some(to) = to else { return };
+        let new = (description.tracks.clone(), to);
+        if new.0.is_empty() || description.written.as_ref() == Some(&new) {
+            description.is_unwritten = false;
+            return;
+        }
+        let placing = Placing {
+            session_id: description.session_id,
+            version: description.version.saturating_add(1),
+            to: to.ip(),
+            port: to.port(),
+            ttl: self.entry.destination.ttl.unwrap_or(TTL_USUAL),
+            source: self.entry.destination.source,
+        };
+        let text = describe_placed(self.entry.name.as_str(), &new.0, &placing);
+        let written = write(&self.options.file, &text);
+        description.is_unwritten = written.is_err();
+        match written {
             Ok(()) => {
+                (description.version, description.written) = (placing.version, Some(new));
+                description.next_write = now + WRITE_TIME;
                 let (stream, output) = (&self.entry.name, &self.entry.destination);
                 tracing::info!(%stream, %output, "the session description is written");
             }
             Err(error) => {
+                description.write_at = Some(now + RETRY);
                 self.complain(&format!("cannot write {}: {error}", self.options.file.display()), 1);
-                self.description.unwritten = Some((text, now + RETRY));
             }
         }
     }

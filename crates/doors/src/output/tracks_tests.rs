@@ -137,9 +137,9 @@ fn a_stream_that_ends_says_goodbye_and_one_that_is_left_too() {
     let (second, session) = live(2, 1 << 20);
     bench.publish(&second, session, &pictures(2, 100));
     assert!(!bench.run(Time::from_millis(20_000)).concat().is_empty());
-    let Bench { feed, rtcp, .. } = bench;
+    let Bench { feed, rtcp, now, .. } = bench;
     received(&rtcp);
-    feed.leave();
+    feed.leave(now, UTC);
     assert!(received(&rtcp).iter().any(is_goodbye));
 }
 
@@ -185,4 +185,61 @@ fn a_next_process_goes_on_with_the_counts() {
     bench.feed.entry().set_counts([0; 4]);
     bench.feed.restore(&left);
     assert!(counts[0] > 0 && bench.feed.entry().counts() == counts);
+}
+
+#[test]
+fn the_file_is_written_for_what_is_other_in_it_and_once_a_second_at_most() {
+    let mut bench = Bench::new("a.sdp");
+    let file = bench.scratch.path().join("a.sdp");
+    let (live, session) = live(1, 1 << 20);
+    bench.publish(&live, session, &pictures(2, 100));
+    bench.run(Time::from_millis(1100));
+    let first = std::fs::read_to_string(&file).expect("a file");
+    assert!(first.contains("o=- ") && first.contains(" 1 IN IP4"), "{first}");
+    // Other parameter sets with each key frame.
+    let mut versions = Vec::new();
+    for number in 1..=20u8 {
+        let data = [
+            &[0, 0, 0, 1, 0x67, 0x42, 0, number, 0, 0, 0, 1, 0x68, 0xce, 1, 0, 0, 0, 1, 0x65][..],
+            &[0x88; 9],
+        ]
+        .concat();
+        let unit = OfferedTrack::of(&key_frame(data), 0).expect("a track");
+        bench.feed.description.tracks = vec![unit];
+        bench.feed.describe(bench.now);
+        bench.run(bench.now + Duration::from_millis(100));
+        bench.now += Duration::from_millis(100);
+        bench.feed.write_description(bench.now);
+        versions.push(bench.feed.description.version);
+    }
+    assert!((2..=4).contains(versions.last().expect("one")), "{versions:?}");
+    bench.run(bench.now + WRITE_TIME);
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert!(text.contains("profile-level-id=420014"), "the newest: {text}");
+}
+
+fn key_frame(data: Vec<u8>) -> AccessUnit {
+    let (pts, data, stamps) = (Ticks(0), Bytes::from(data), Stamps::default());
+    AccessUnit { codec: Codec::H264, data, pts, dts: pts, random_access: true, stamps }
+}
+
+#[test]
+fn what_cannot_be_sent_waits_and_leaves_the_file_alone() {
+    let mut bench = Bench::new("a.sdp");
+    let file = bench.scratch.path().join("a.sdp");
+    let (live, session) = live(1, 1 << 20);
+    bench.publish(&live, session, &pictures(2, 100));
+    bench.run(Time::from_millis(1500));
+    std::fs::write(&file, "as it was").expect("a file");
+    let errors = bench.feed.entry().counts()[2];
+    // A datagram that no socket takes.
+    let packet = TrackPacket { track: PICTURES, is_report: false, bytes: vec![0; 70_000] };
+    bench.feed.burst = vec![packet];
+    bench.feed.handle_timeout(bench.now, UTC);
+    assert!(bench.feed.entry().counts()[2] > errors && bench.feed.sockets.is_none());
+    let begun = bench.now;
+    bench.publish(&live, session, &pictures(2, 100));
+    assert!(bench.feed.poll_timeout() >= begun + RETRY, "it does not try again at once");
+    assert!(!bench.run(begun + RETRY + WRITE_TIME).concat().is_empty());
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "as it was");
 }

@@ -57,6 +57,9 @@ enum State {
 struct Open {
     /// The file, as it was read.
     text: Vec<u8>,
+    /// Another text that it had at the last look. It is followed once it reads the same again: half of a file may be a description,
+    /// too.
+    other: Option<Vec<u8>>,
     described: Described,
     /// By the numbers of the description's ports; `None`: one for reports that could not be opened.
     sockets: Vec<Option<Socket>>,
@@ -151,7 +154,8 @@ impl DescribedSource {
         }
         let mut more = false;
         for _ in 0..READS_A_TURN {
-            let State::Open(open) = &mut self.state else { return false };
+            // It has failed in the turn before, and that is told, too.
+            let State::Open(open) = &mut self.state else { break };
             let utc = context.server.clock().utc();
             let (count, is_full) = open.read(context, utc);
             self.received += count;
@@ -192,6 +196,7 @@ impl DescribedSource {
         described.notices.iter().for_each(|sentence| tracing::warn!(%source, "{sentence}"));
         self.state = State::Open(Box::new(Open {
             text,
+            other: None,
             described,
             sockets,
             session,
@@ -208,10 +213,10 @@ impl DescribedSource {
     }
 
     fn session(&self, described: &Described, context: &PullContext<'_>) -> DescribedSession {
-        let random = random::seed().ok().and_then(|seed| seed.first_chunk().copied().map(u32::from_le_bytes));
-        let ssrc = random.unwrap_or((self.seed ^ context.now.as_nanos()) as u32);
+        let random = random::seed().ok().and_then(|seed| seed.first_chunk().copied().map(u64::from_le_bytes));
+        let random = random.unwrap_or(self.seed ^ context.now.as_nanos());
         let reorder = rtp::Settings { window: self.policy.reorder, ..rtp::Settings::default() };
-        DescribedSession::new(described, ssrc, reorder)
+        DescribedSession::new(described, random, reorder)
     }
 
     /// Passes units on, sends the reports that are due, and sees whether the sender has ended.
@@ -244,7 +249,10 @@ impl DescribedSource {
         self.dropped += open.count_drops();
         // A file that is away or half written is looked at again; what was read holds until then.
         let is_other = |text: &Vec<u8>| *text != open.text && Described::parse_bytes(text).is_ok();
-        if read(&self.file).ok().as_ref().is_some_and(is_other) {
+        let other = read(&self.file).ok().filter(is_other);
+        let is_whole = other.is_some() && other == open.other;
+        open.other = other;
+        if is_whole {
             tracing::info!(source = %self.entry.source, "the session description has changed");
             self.past = add(self.past, open.counts());
             self.slots.release();

@@ -111,8 +111,11 @@ fn another_description_moves_to_its_port_and_half_a_one_changes_nothing() {
     let (to, other) = (free_udp(), free_udp());
     let mut heard = Heard::of(Some(&description(to)));
     heard.send(to);
-    for text in ["v=0\n".to_owned(), description(other)] {
+    // The last one but one is the beginning of the last, and a description by itself.
+    let whole = format!("{}m=audio 9 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n", description(other));
+    for text in ["v=0\n", "v=0\n", &description(other), &whole, &whole] {
         heard.send(to);
+        assert!(UdpSocket::bind(to).is_err(), "it is followed too early");
         heard.scratch.write("a.sdp", text);
         heard.bench.later += LOOK_TIME;
         heard.handle_timeout();

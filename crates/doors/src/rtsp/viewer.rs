@@ -66,7 +66,8 @@ pub(super) struct Viewer {
     demuxer: Demuxer,
     program: Option<Program>,
     deadline: Time,
-    offered: Vec<OfferedTrack>,
+    /// The tracks with their PIDs: a program may have several of one codec.
+    offered: Vec<(u16, OfferedTrack)>,
     is_offered: bool,
     /// The client plays: units go out as they come, and nothing of them is left out.
     plays: bool,
@@ -132,7 +133,7 @@ impl Viewer {
         }
         self.is_offered = true;
         self.forget();
-        Some(self.offered.clone())
+        Some(self.offered.iter().map(|(_, track)| track.clone()).collect())
     }
 
     /// What was read is of a place that was left.
@@ -163,32 +164,19 @@ impl Viewer {
         }
         while let Some(event) = self.demuxer.poll() {
             match event {
-                Event::Program(program) if self.has_other_tracks(&program) => return Ok(Look::Ended),
+                Event::Program(program) if !follow(&mut self.offered, &program) && self.is_offered => {
+                    return Ok(Look::Ended);
+                }
                 Event::Program(program) => self.program = Some(program),
-                Event::AccessUnit { unit, .. } => self.take(unit),
+                Event::AccessUnit { pid, unit, .. } => self.take(pid, unit),
                 Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
         Ok(Look::More)
     }
 
-    fn has_other_tracks(&self, program: &Program) -> bool {
-        let has = |codec: Codec| program.streams.iter().any(|stream| stream.codec == Some(codec));
-        self.is_offered && !self.offered.iter().all(|track| has(track.codec()))
-    }
-
-    fn take(&mut self, unit: AccessUnit) {
-        let place = self.offered.iter().position(|track| track.codec() == unit.codec);
-        let place = place.or_else(|| {
-            // One of each kind. Of AV1 any unit would say enough, and a key frame is what decoding begins with.
-            let has_kind = self.offered.iter().any(|track| track.codec().is_video() == unit.codec.is_video());
-            if self.is_offered || has_kind || (unit.codec == Codec::Av1 && !unit.random_access) {
-                return None;
-            }
-            let number = self.offered.len();
-            self.offered.push(OfferedTrack::of(&unit, u8::try_from(number).ok()?)?);
-            Some(number)
-        });
+    fn take(&mut self, pid: u16, unit: AccessUnit) {
+        let place = place_of(&mut self.offered, self.is_offered, pid, &unit);
         if let Some(place) = place.filter(|_| self.plays) {
             if let Some(catch_up) = &mut self.catch_up {
                 catch_up.bytes += unit.data.len() as u64;
@@ -221,9 +209,48 @@ impl Viewer {
     }
 }
 
+/// The place of a unit's track among those that are offered, to which it is added unless that is over. One of each kind is.
+fn place_of(
+    offered: &mut Vec<(u16, OfferedTrack)>,
+    is_offered: bool,
+    pid: u16,
+    unit: &AccessUnit,
+) -> Option<usize> {
+    let place = offered.iter().position(|(known, track)| (*known, track.codec()) == (pid, unit.codec));
+    place.or_else(|| {
+        // Of AV1 any unit would say enough, and a key frame is what decoding begins with.
+        let has_kind = offered.iter().any(|(_, track)| track.codec().is_video() == unit.codec.is_video());
+        if is_offered || has_kind || (unit.codec == Codec::Av1 && !unit.random_access) {
+            return None;
+        }
+        let number = offered.len();
+        offered.push((pid, OfferedTrack::of(unit, u8::try_from(number).ok()?)?));
+        Some(number)
+    })
+}
+
+/// Gives tracks the PIDs that they have in `program`: another publisher may number its streams otherwise. Returns whether all of them
+/// are in it.
+fn follow(offered: &mut [(u16, OfferedTrack)], program: &Program) -> bool {
+    let mut has_all = true;
+    for (pid, track) in offered {
+        let mut streams = program.streams.iter().filter(|stream| stream.codec == Some(track.codec()));
+        let first = streams.clone().next().map(|stream| stream.pid);
+        let same = streams.find(|stream| stream.pid == *pid).map(|stream| stream.pid);
+        match same.or(first) {
+            Some(found) => *pid = found,
+            None => has_all = false,
+        }
+    }
+    has_all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use glassline_media::container::ts::ElementaryStream;
+    use glassline_media::{Stamps, Ticks};
 
     #[test]
     fn the_beginning_goes_out_in_a_burst_and_then_at_a_rate() {
@@ -233,5 +260,41 @@ mod tests {
         assert_eq!(catch_up.due(), Time::from_millis(1100));
         catch_up.bytes = u64::MAX;
         assert_eq!(catch_up.due(), Time::from_millis(1000) + CATCH_UP_TIME);
+    }
+
+    #[test]
+    fn of_two_tracks_of_one_codec_one_is_sent_and_followed() {
+        let unit = AccessUnit {
+            codec: Codec::Opus,
+            data: Bytes::from_static(&[8, 1]),
+            pts: Ticks(0),
+            dts: Ticks(0),
+            random_access: true,
+            stamps: Stamps::default(),
+        };
+        let stream = |pid: u16| ElementaryStream {
+            pid,
+            stream_type: 6,
+            codec: Some(Codec::Opus),
+            language: None,
+            opus_channels: Some(2),
+            he_aac: None,
+            descriptors: Vec::new(),
+        };
+        let program = |pids: &[u16]| Program {
+            number: 1,
+            pmt_pid: 0x100,
+            pcr_pid: 0x101,
+            version: 0,
+            streams: pids.iter().map(|pid| stream(*pid)).collect(),
+        };
+        let mut offered = Vec::new();
+        let places = [0x102, 0x103, 0x102].map(|pid| place_of(&mut offered, false, pid, &unit));
+        assert_eq!(places, [Some(0), None, Some(0)]);
+        assert!(follow(&mut offered, &program(&[0x104, 0x102])) && offered[0].0 == 0x102);
+        // Another publisher has other numbers.
+        assert!(follow(&mut offered, &program(&[0x201, 0x202])));
+        assert_eq!([0x202, 0x201].map(|pid| place_of(&mut offered, true, pid, &unit)), [None, Some(0)]);
+        assert!(!follow(&mut offered, &program(&[])));
     }
 }

@@ -8,6 +8,8 @@
 
 use super::Header;
 use super::statistics::Statistics;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use glassline_media::{Time, Utc};
 use std::time::Duration;
 
@@ -46,6 +48,61 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The source that it is about.
+    pub fn ssrc(&self) -> u32 {
+        match self {
+            Message::SenderReport(report) => report.ssrc,
+            Message::Goodbye { ssrc } => *ssrc,
+        }
+    }
+}
+
+/// How often a member of a session reports on average (RFC 3550 §6.2), unless its reports are too many.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+/// Bits a second of all receivers' reports together: 3.75 % of a session of 128 kbit/s, since the session's own rate is not known.
+const RECEIVERS_BPS: u64 = 4800;
+/// Bits of a report with its headers.
+const REPORT_BITS: u64 = 800;
+
+/// How long a member of a session with so many of them waits for its next report: half to one and a half times the mean, by 64
+/// `random` bits, lest all report at once (RFC 3550 §6.3.1). Without the reconsideration of §6.3.3.
+pub fn report_interval(members: usize, random: u64) -> Duration {
+    let members = u64::try_from(members).unwrap_or(u64::MAX);
+    let of_all =
+        Duration::from_millis(members.saturating_mul(REPORT_BITS.saturating_mul(1000)) / RECEIVERS_BPS);
+    let mean = u64::try_from(of_all.max(REPORT_TIME).as_nanos()).unwrap_or(u64::MAX);
+    let more = u64::try_from(u128::from(mean).saturating_mul(random.into()) >> 64).unwrap_or(mean);
+    Duration::from_nanos((mean / 2).saturating_add(more))
+}
+
+/// A canonical name for one session: 96 bits in Base64, made of 64 `random` bits that it does not give away (RFC 7022 §4.2 and §5).
+pub fn canonical_name(random: u64) -> String {
+    let digest =
+        ring::digest::digest(&ring::digest::SHA256, &[&b"CNAME"[..], &random.to_be_bytes()].concat());
+    BASE64_STANDARD.encode(digest.as_ref().get(..12).unwrap_or_default())
+}
+
+/// The sources that sender and receiver reports in a datagram are of.
+pub fn reporters(mut datagram: &[u8]) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        while let Some((&[first, kind, high, low], rest)) = datagram.split_first_chunk::<4>() {
+            let words = usize::from(u16::from_be_bytes([high, low]));
+            let (body, behind) = rest.split_at_checked(words.saturating_mul(4))?;
+            if first >> 6 != 2 {
+                return None;
+            }
+            datagram = behind;
+            if matches!(kind, SENDER_REPORT | RECEIVER_REPORT)
+                && let Some(ssrc) = body.first_chunk::<4>()
+            {
+                return Some(u32::from_be_bytes(*ssrc));
+            }
+        }
+        None
+    })
+}
+
 /// Whether a datagram is RTCP where RTP comes to the same place (RFC 5761 §4).
 pub fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [first, kind, ..] if first >> 6 == 2 && (192..=223).contains(kind))
@@ -53,7 +110,13 @@ pub fn is_rtcp(datagram: &[u8]) -> bool {
 
 /// The messages of a compound packet; ends at the first one that contradicts itself.
 pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message> {
+    // A goodbye may be of several sources.
+    let mut leaving: &[[u8; 4]] = &[];
     std::iter::from_fn(move || {
+        if let Some((ssrc, rest)) = leaving.split_first() {
+            leaving = rest;
+            return Some(Message::Goodbye { ssrc: u32::from_be_bytes(*ssrc) });
+        }
         while let Some((&[first, kind, high, low], rest)) = datagram.split_first_chunk::<4>() {
             let words = usize::from(u16::from_be_bytes([high, low]));
             let (body, behind) = rest.split_at_checked(words.saturating_mul(4))?;
@@ -71,10 +134,11 @@ pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message> {
                 return Some(Message::SenderReport(SenderReport { ssrc, ntp, timestamp, packets, bytes }));
             }
             if kind == GOODBYE
-                && first & 0x1f > 0
-                && let Some(ssrc) = word(0)
+                && let Some((ssrc, rest)) =
+                    words.get(..usize::from(first & 0x1f)).and_then(<[_]>::split_first)
             {
-                return Some(Message::Goodbye { ssrc });
+                leaving = rest;
+                return Some(Message::Goodbye { ssrc: u32::from_be_bytes(*ssrc) });
             }
         }
         None
@@ -245,6 +309,11 @@ mod tests {
         let found: Vec<_> = messages(&bytes).collect();
         assert_eq!(found, [Message::SenderReport(report), Message::Goodbye { ssrc: 7 }]);
         assert_eq!(messages(&bytes[..27]).count(), 0, "it is cut off");
+        // A goodbye of three sources with a reason, and one that has fewer than it says.
+        let goodbye = [0x83, 203, 0, 4, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9, 2, b'o', b'k', 0];
+        let ssrcs = [7, 8, 9].map(|ssrc| Message::Goodbye { ssrc });
+        assert_eq!(messages(&goodbye).collect::<Vec<_>>(), ssrcs);
+        assert_eq!(messages(&[0x83, 203, 0, 1, 0, 0, 0, 7]).count(), 0);
     }
 
     #[test]
@@ -266,9 +335,36 @@ mod tests {
         assert_eq!(again[12..16], [0, 0, 0, 1], "nothing is missing since then");
     }
 
+    #[test]
+    fn reports_come_at_random_times_and_the_more_members_the_less_often() {
+        let (first, last) = (report_interval(2, 0), report_interval(2, u64::MAX));
+        assert_eq!((first, last.as_millis()), (Duration::from_millis(2500), 7499));
+        let many = report_interval(600, 0);
+        assert_eq!(many, Duration::from_secs(50));
+        assert!(report_interval(usize::MAX, u64::MAX) > many);
+    }
+
+    #[test]
+    fn names_are_random_bits_of_a_session() {
+        let (one, other) = (canonical_name(1), canonical_name(2));
+        assert_eq!((one.len(), one == other), (16, false));
+        assert_eq!(one, canonical_name(1));
+    }
+
+    #[test]
+    fn members_are_those_that_report() {
+        let mut bytes = Receiver::new(5, 90_000).write_report("x", Time::ZERO);
+        let report = SenderReport { ssrc: 7, ntp: 1, timestamp: 0, packets: 0, bytes: 0 };
+        bytes.extend(write_sender_report(&report, "y"));
+        write_goodbye(9, &mut bytes);
+        assert_eq!(reporters(&bytes).collect::<Vec<_>>(), [5, 7]);
+        assert_eq!(reporters(&[0x80, 201, 0, 0, 0x80, 201, 0, 9]).count(), 0);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(reporters(&bytes).count() <= bytes.len() / 8);
             prop_assert!(messages(&bytes).count() <= bytes.len() / 4);
         }
 

@@ -57,6 +57,11 @@ pub struct CodedTrack {
     /// The addresses that may send here, as `a=source-filter: incl` of the section or of the session has them (RFC 4570);
     /// empty: any.
     pub sources: Vec<IpAddr>,
+    /// Why the filter cannot be kept to: senders are named, and none of them by an address of the section's kind. Taking packets of any
+    /// would be the contrary of what it says.
+    pub refused_filter: Option<String>,
+    /// What of the filters is not kept to, in sentences.
+    pub filter_notices: Vec<String>,
     /// `a=inactive`: nothing is sent.
     pub is_inactive: bool,
     /// `a=recvonly` of a peer that describes a stream, as senders of sound back to a camera have it. Cameras write it on their
@@ -145,15 +150,33 @@ struct Connected {
     address: Option<IpAddr>,
     ttl: Option<u8>,
     filters: Vec<String>,
+    /// `a=inactive`, which a section's own direction replaces.
+    is_inactive: bool,
 }
 
 impl Connected {
     /// Gives a section the addresses that may send to its own.
     fn filter(&self, mut section: Section) -> Section {
         let filters = if section.filters.is_empty() { &self.filters } else { &section.filters };
-        if let Some(to) = section.track.address {
-            let sources = filters.iter().flat_map(|filter| sources(filter, to));
-            section.track.sources = sources.take(MAX_SOURCES).collect();
+        let (to, track) = (section.track.address, &mut section.track);
+        let mut named = None;
+        for filter in filters.iter().filter_map(|filter| Filter::of(filter)).filter(|it| it.concerns(to)) {
+            if !filter.is_inclusive {
+                track.filter_notices = vec![
+                    "senders that a filter `excl` names are not refused: only filters `incl` are kept to"
+                        .to_owned(),
+                ];
+                continue;
+            }
+            named.get_or_insert_with(|| filter.senders.join(" "));
+            track.sources.extend(filter.addresses(to));
+        }
+        track.sources.truncate(MAX_SOURCES);
+        if let Some(named) = named.filter(|_| track.sources.is_empty()) {
+            let named: String = named.chars().take(60).collect();
+            track.refused_filter = Some(format!(
+                "its `a=source-filter` names no sender by an address that can be read: `{named}`"
+            ));
         }
         section
     }
@@ -168,8 +191,8 @@ impl Section {
         let protocol = words.next()?.to_owned();
         let formats = words.filter_map(|word| word.parse().ok().filter(|number| *number < 128));
         let formats = formats.take(MAX_ENCODINGS).collect();
-        let Connected { address, ttl, .. } = *session;
-        let track = CodedTrack { medium, port, protocol, address, ttl, ..CodedTrack::default() };
+        let Connected { address, ttl, is_inactive, .. } = *session;
+        let track = CodedTrack { medium, port, protocol, address, ttl, is_inactive, ..CodedTrack::default() };
         Some(Section { track, formats, ..Section::default() })
     }
 
@@ -177,8 +200,9 @@ impl Section {
         match name {
             "control" if !value.is_empty() => self.track.control = Some(value.to_owned()),
             "inactive" => self.track.is_inactive = true,
-            "recvonly" => self.track.is_receive_only = true,
-            "sendonly" => self.track.is_send_only = true,
+            "recvonly" => (self.track.is_inactive, self.track.is_receive_only) = (false, true),
+            "sendonly" => (self.track.is_inactive, self.track.is_send_only) = (false, true),
+            "sendrecv" => self.track.is_inactive = false,
             "rtcp" => self.track.rtcp_port = value.split_ascii_whitespace().next().and_then(number),
             "rtcp-mux" => self.track.is_rtcp_muxed = true,
             "source-filter" => self.filters.push(value.to_owned()),
@@ -250,6 +274,7 @@ impl CodedDescription {
                         None if name == "control" && !value.is_empty() => {
                             description.control = Some(value.to_owned());
                         }
+                        None if name == "inactive" => session.is_inactive = true,
                         None if name == "source-filter" => session.filters.push(value.to_owned()),
                         None => {}
                     }
@@ -297,17 +322,48 @@ fn connection(value: &str) -> (Option<IpAddr>, Option<u8>) {
     (address, ttl)
 }
 
-/// The senders that `incl IN IP4 TO FROM…` lets send to `to`. A filter that excludes senders concerns packets of these alone.
-fn sources(filter: &str, to: IpAddr) -> Vec<IpAddr> {
-    let mut words = filter.split_ascii_whitespace();
-    let is_inclusive = words.next().is_some_and(|mode| mode.eq_ignore_ascii_case("incl"));
-    let destination = words.nth(2).and_then(|word| word.split('/').next());
-    let is_meant = destination.is_some_and(|word| word == "*" || word.parse() == Ok(to));
-    if !is_inclusive || !is_meant {
-        return Vec::new();
+/// A filter of senders: `incl IN IP4 TO FROM…` or `excl …` (RFC 4570 §3).
+struct Filter<'a> {
+    is_inclusive: bool,
+    /// Of which kind the destination is; `None`: that is not said.
+    is_ip4: Option<bool>,
+    /// The destination without what stands behind a slash; `None`: it has none.
+    to: Option<&'a str>,
+    senders: Vec<&'a str>,
+}
+
+impl Filter<'_> {
+    /// `None` where it neither includes nor excludes.
+    fn of(text: &str) -> Option<Filter<'_>> {
+        let mut words = text.split_ascii_whitespace();
+        let mode = words.next()?;
+        let is_inclusive = mode.eq_ignore_ascii_case("incl");
+        if !is_inclusive && !mode.eq_ignore_ascii_case("excl") {
+            return None;
+        }
+        let is_ip4 = match words.nth(1) {
+            Some(kind) if kind.eq_ignore_ascii_case("IP4") => Some(true),
+            Some(kind) if kind.eq_ignore_ascii_case("IP6") => Some(false),
+            _ => None,
+        };
+        let to = words.next().and_then(|word| word.split('/').next());
+        Some(Filter { is_inclusive, is_ip4, to, senders: words.take(MAX_SOURCES).collect() })
     }
-    let addresses = words.filter_map(|word| word.parse::<IpAddr>().ok());
-    addresses.filter(|address| address.is_ipv4() == to.is_ipv4()).collect()
+
+    /// Whether it concerns packets to `address`. A destination that cannot be compared is meant: taking too few packets is told, and
+    /// taking a stranger's is not.
+    fn concerns(&self, address: Option<IpAddr>) -> bool {
+        let Some(address) = address else { return true };
+        let of_kind = self.is_ip4.is_none_or(|is_ip4| is_ip4 == address.is_ipv4());
+        let to = self.to.and_then(|word| word.parse::<IpAddr>().ok());
+        of_kind && to.is_none_or(|to| to == address)
+    }
+
+    /// The senders that are addresses of the destination's kind.
+    fn addresses(&self, to: Option<IpAddr>) -> impl Iterator<Item = IpAddr> {
+        let addresses = self.senders.iter().filter_map(|word| word.parse::<IpAddr>().ok());
+        addresses.filter(move |address| to.is_none_or(|to| address.is_ipv4() == to.is_ipv4()))
+    }
 }
 
 /// A number of digits alone.
@@ -384,6 +440,49 @@ mod tests {
         let filter =
             format!("m=video 1 RTP/AVP 96\nc=IN IP4 192.0.2.1\na=source-filter: incl IN IP4 *{many}\n");
         assert_eq!(parse(&filter).tracks[0].sources.len(), MAX_SOURCES);
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_kept_to_is_told_and_not_passed_over() {
+        let section = |connection: &str, filters: &[&str]| {
+            let filters: String = filters.iter().map(|it| format!("a=source-filter: {it}\n")).collect();
+            let text = format!("{connection}m=video 5004 RTP/AVP 96\n{filters}a=rtpmap:96 H264/90000\n");
+            parse(&text).tracks.remove(0)
+        };
+        let group = "c=IN IP4 239.1.2.3/9\n";
+        for (connection, filter) in [
+            (group, "incl IN IP4 239.1.2.3 encoder.example"),
+            (group, "incl IN IP4 239.1.2.3 2001:db8::1"),
+            (group, "incl IN IP4 group.example encoder.example"),
+            (group, "incl IN IP4 *"),
+            (group, "incl"),
+            ("", "incl IN IP4 * encoder.example"),
+            ("c=IN IP4 us.example\n", "incl IN IP4 us.example encoder.example"),
+        ] {
+            let track = section(connection, &[filter]);
+            assert!(track.sources.is_empty() && track.refused_filter.is_some(), "{filter}: {track:?}");
+        }
+        // Without an address to compare with, the senders count all the same.
+        let one: IpAddr = "192.0.2.7".parse().unwrap();
+        for connection in ["", "c=IN IP4 us.example\n"] {
+            let track = section(connection, &["incl IN IP4 us.example encoder.example 192.0.2.7"]);
+            assert_eq!((track.sources, track.refused_filter), (vec![one], None));
+        }
+        // Another group's filter, and one of the other kind of addresses, are none of its own.
+        let others = ["incl IN IP4 239.9.9.9 192.0.2.7", "incl IN IP6 * 2001:db8::1", "what IN IP4 * x"];
+        let track = section(group, &others);
+        assert!(
+            track.sources.is_empty() && track.refused_filter.is_none() && track.filter_notices.is_empty()
+        );
+        let track = section(group, &["excl IN IP4 * 192.0.2.7"]);
+        assert!(track.refused_filter.is_none() && track.filter_notices[0].contains("excl"), "{track:?}");
+    }
+
+    #[test]
+    fn a_session_that_is_not_sent_is_what_its_sections_are_that_say_nothing_else() {
+        let text = "a=inactive\nm=video 5004 RTP/AVP 96\nm=audio 5006 RTP/AVP 97\na=sendonly\nm=audio 5008 RTP/AVP 97\na=sendrecv\n";
+        let inactive: Vec<bool> = parse(text).tracks.iter().map(|track| track.is_inactive).collect();
+        assert_eq!(inactive, [true, false, false]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod timeline;
 
 pub use format::{Format, FormatError};
 pub use packetize::{Packetizer, PacketizerError};
+pub(super) use parameter_sets::{SET_BYTES_MAX, SETS_MAX};
 pub use timeline::{Placed, Timeline};
 
 use super::source::Origin;

@@ -5,9 +5,9 @@ use glassline_media::bitstream::h264::{self, nal, nals};
 use glassline_media::bitstream::{self, h265};
 
 /// Sets of one kind at most.
-const SETS_MAX: usize = 16;
+pub(in crate::rtp) const SETS_MAX: usize = 16;
 /// Bytes of a set at most; larger ones do not occur.
-const SET_BYTES_MAX: usize = 4096;
+pub(in crate::rtp) const SET_BYTES_MAX: usize = 4096;
 
 /// What a NAL unit is, as far as access units depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

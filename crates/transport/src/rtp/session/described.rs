@@ -13,12 +13,14 @@ use super::choice::Choice;
 use super::receiver::Receiver;
 use crate::counter::count;
 use crate::rtp::coded::{Format, Placed};
-use crate::rtp::rtcp::{self, Message};
+use crate::rtp::rtcp::{self, Message, SenderReport};
 use crate::rtp::source::Origin;
 use crate::rtp::{self, Packet};
 use crate::sdp::{CodedDescription, CodedTrack, SdpError};
 use glassline_media::{Time, Utc};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why a description cannot be received by.
@@ -84,6 +86,9 @@ impl Described {
             if track.port == 0 {
                 return Some("its port is 0, which says that it is not sent".to_owned());
             }
+            if track.refused_filter.is_some() {
+                return track.refused_filter.clone();
+            }
             let is_same = |other: &CodedTrack| {
                 (other.port, other.address) == (track.port, track.address)
                     && other.encodings.first().map(|it| it.payload_type)
@@ -102,6 +107,8 @@ impl Described {
         for chosen in chosen {
             let Some(section) = sections.get(chosen.section) else { continue };
             let ip = address_of(section, &description, &mut notices);
+            let medium = &section.medium;
+            notices.extend(section.filter_notices.iter().map(|it| format!("the track `{medium}`: {it}")));
             let rtp = port_of(SocketAddr::new(ip, section.port), &section.sources, &mut ports);
             let rtcp = if section.is_rtcp_muxed {
                 Some(rtp)
@@ -170,26 +177,43 @@ pub struct DescribedSession {
     /// Where each track's sender sends its reports from.
     reporters: Vec<Option<SocketAddr>>,
     refused: u64,
-    /// Reports that came before anything of their track did, the newest one of each port. Many senders report in front of the first
-    /// packet, and not again for seconds.
-    early: Vec<(usize, Vec<u8>, SocketAddr)>,
+    /// Sender reports that came before the first unit of their track, the newest one of each sender. Many senders report in front of the
+    /// first packet, and not again for seconds; and a time stamp says nothing before a unit has a place on the timeline.
+    early: VecDeque<Early>,
+    /// Members of the group that have reported, and when they last did.
+    members: BTreeMap<u32, Time>,
 }
 
-/// Bytes of a report that is kept at most.
-const EARLY_MAX_BYTES: usize = 1500;
+/// A sender report that is kept, and how it came.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    port: usize,
+    report: SenderReport,
+    from: SocketAddr,
+    now: Time,
+    utc: Utc,
+}
+
+/// Members of a group that are counted at most.
+const MEMBERS_MAX: usize = 1024;
+/// A member that has not reported for so long is gone: twice as long as so many take to report once.
+const MEMBER_TIME: Duration = Duration::from_secs(360);
+/// Sender reports that are kept at most; then the oldest one goes.
+const EARLY_MAX: usize = 16;
 
 impl DescribedSession {
-    /// Of what a description says. `ssrc` names us in reports.
-    pub fn new(described: &Described, ssrc: u32, settings: rtp::Settings) -> DescribedSession {
+    /// Of what a description says. Of 64 `random` bits the names in reports and their times are made.
+    pub fn new(described: &Described, random: u64, settings: rtp::Settings) -> DescribedSession {
         let Described { tracks, ports, .. } = described.clone();
         let formats: Vec<(Format, u8)> =
             tracks.iter().map(|track| (track.format.clone(), track.payload_type)).collect();
-        let mut receiver = Receiver::new(&formats, ssrc, settings);
+        let mut receiver = Receiver::new(&formats, random, settings);
         for (number, track) in tracks.iter().enumerate() {
             receiver.allow(number, track.sources.clone());
         }
         let reporters = vec![None; tracks.len()];
-        DescribedSession { tracks, ports, receiver, reporters, refused: 0, early: Vec::new() }
+        let (early, members) = (VecDeque::new(), BTreeMap::new());
+        DescribedSession { tracks, ports, receiver, reporters, refused: 0, early, members }
     }
 
     /// A datagram that came to port `port` from `from` at `now`, when our wall clock said `utc`.
@@ -202,8 +226,8 @@ impl DescribedSession {
                 let had_begun = self.receiver.timeline().has_begun(track);
                 self.receiver.handle_datagram(track, datagram, Origin::of(Some(from)), now, utc);
                 if !had_begun && self.receiver.timeline().has_begun(track) {
-                    for (port, report, from) in std::mem::take(&mut self.early) {
-                        self.handle_reports(port, &report, from, now, utc);
+                    for Early { port, report, from, now, utc } in std::mem::take(&mut self.early) {
+                        self.handle_messages(port, &[Message::SenderReport(report)], from, (now, utc));
                     }
                 }
             }
@@ -211,21 +235,16 @@ impl DescribedSession {
         }
     }
 
-    /// Keeps a report that may be of a track of which nothing has come yet. Returns whether it does.
-    fn keep_early(&mut self, port: usize, datagram: &[u8], from: SocketAddr) -> bool {
-        let mut waiting = self.tracks.iter().enumerate().filter(|(number, track)| {
-            let is_here = track.rtcp == Some(port) || track.rtp == port;
-            is_here && !self.receiver.timeline().has_begun(*number)
-        });
-        let is_kept = datagram.len() <= EARLY_MAX_BYTES && waiting.next().is_some();
-        if is_kept {
-            let before = self.early.len();
-            self.early.retain(|(other, ..)| *other != port);
-            let displaced = before.saturating_sub(self.early.len());
-            count(&mut self.refused, u64::try_from(displaced).unwrap_or(u64::MAX));
-            self.early.push((port, datagram.to_vec(), from));
+    /// Keeps a report until its track has begun.
+    fn keep_early(&mut self, early: Early) {
+        let before = self.early.len();
+        self.early.retain(|it| (it.port, it.report.ssrc) != (early.port, early.report.ssrc));
+        self.early.push_back(early);
+        while self.early.len() > EARLY_MAX {
+            self.early.pop_front();
         }
-        is_kept
+        let displaced = before.saturating_add(1).saturating_sub(self.early.len());
+        count(&mut self.refused, u64::try_from(displaced).unwrap_or(u64::MAX));
     }
 
     /// The track that packets at `port` are of: by payload type where there are several.
@@ -237,36 +256,77 @@ impl DescribedSession {
     }
 
     fn handle_reports(&mut self, port: usize, datagram: &[u8], from: SocketAddr, now: Time, utc: Utc) {
-        let mut known = None;
-        for message in rtcp::messages(datagram) {
-            let (Message::SenderReport(rtcp::SenderReport { ssrc, .. }) | Message::Goodbye { ssrc }) =
-                message;
-            let is_it = |number: &usize| {
-                self.receiver.source(*number).is_some_and(|(known, address)| {
-                    known == ssrc
-                        && address.is_some_and(|it| it.ip().to_canonical() == from.ip().to_canonical())
-                })
-            };
-            let here = (0..self.tracks.len()).filter(|number| {
-                let track = self.tracks.get(*number);
-                track.is_some_and(|track| track.rtcp == Some(port) || track.rtp == port)
-            });
-            let track = here.into_iter().find(is_it);
-            // All of a compound packet have to be of one track: what is of a stranger is not mixed in.
-            if track.is_none() && known.is_none() && self.keep_early(port, datagram, from) {
-                return;
-            }
-            if track.is_none() || known.is_some_and(|known| Some(known) != track) {
-                return count(&mut self.refused, 1);
-            }
-            known = track;
+        if self.ports.get(port).is_some_and(|port| port.address.ip().is_multicast()) {
+            self.count_members(datagram, now);
         }
         // Other receivers' reports to a group have nothing of a sender, and are no fault.
-        let Some(track) = known else { return };
-        if let Some(reporter) = self.reporters.get_mut(track) {
-            *reporter = Some(from);
+        let messages: Vec<Message> = rtcp::messages(datagram).collect();
+        self.handle_messages(port, &messages, from, (now, utc));
+    }
+
+    fn count_members(&mut self, datagram: &[u8], now: Time) {
+        for ssrc in rtcp::reporters(datagram) {
+            if self.members.len() < MEMBERS_MAX || self.members.contains_key(&ssrc) {
+                self.members.insert(ssrc, now);
+            }
         }
-        self.receiver.handle_datagram(track, datagram, Origin::of(Some(from)), now, utc);
+        self.receiver.set_others(self.members.len());
+    }
+
+    /// What came in one datagram, of one sender or of several that share an address.
+    fn handle_messages(
+        &mut self,
+        port: usize,
+        messages: &[Message],
+        from: SocketAddr,
+        (now, utc): (Time, Utc),
+    ) {
+        let tracks: Vec<Option<usize>> =
+            messages.iter().map(|message| self.sender_of(port, message.ssrc(), from)).collect();
+        // What is of a stranger is not mixed in: of a datagram all is taken, or nothing.
+        let is_known = tracks.iter().all(Option::is_some);
+        if !is_known && !self.awaits_sender(port) {
+            return count(&mut self.refused, 1);
+        }
+        for (message, track) in messages.iter().zip(tracks) {
+            let has_begun = track.is_some_and(|track| self.receiver.timeline().has_begun(track));
+            match (message, track) {
+                (Message::SenderReport(report), _) if !has_begun || !is_known => {
+                    self.keep_early(Early { port, report: *report, from, now, utc });
+                }
+                (_, Some(track)) if is_known => {
+                    if let Some(reporter) = self.reporters.get_mut(track) {
+                        *reporter = Some(from);
+                    }
+                    self.receiver.handle_message(track, message, now, utc);
+                }
+                // The end of what has not begun.
+                _ => {}
+            }
+        }
+    }
+
+    /// The tracks with reports at `port`.
+    fn reported_at(&self, port: usize) -> impl Iterator<Item = usize> {
+        let tracks = self.tracks.iter().enumerate();
+        tracks
+            .filter(move |(_, track)| track.rtcp == Some(port) || track.rtp == port)
+            .map(|(number, _)| number)
+    }
+
+    /// The track at `port` that the sender of a report is listened to for.
+    fn sender_of(&self, port: usize, ssrc: u32, from: SocketAddr) -> Option<usize> {
+        let ip = from.ip().to_canonical();
+        self.reported_at(port).find(|number| {
+            self.receiver.source(*number).is_some_and(|(known, address)| {
+                known == ssrc && address.is_some_and(|it| it.ip().to_canonical() == ip)
+            })
+        })
+    }
+
+    /// Whether nothing has come yet of a track with reports at `port`.
+    fn awaits_sender(&self, port: usize) -> bool {
+        self.reported_at(port).any(|number| self.receiver.source(number).is_none())
     }
 
     /// The next unit, with the number of its track.
@@ -277,6 +337,10 @@ impl DescribedSession {
     /// The reports of ours that are due: to the group, or to where the sender's own come from. One with neither waits.
     pub fn poll_reports(&mut self, now: Time) -> Vec<OwnReport> {
         let reports = self.receiver.poll_reports(now);
+        if !reports.is_empty() {
+            self.members.retain(|_, came| now.since(*came) < MEMBER_TIME);
+            self.receiver.set_others(self.members.len());
+        }
         let own = reports.into_iter().filter_map(|(number, bytes)| {
             let track = self.tracks.get(number)?;
             let number_of_port = track.rtcp?;

@@ -176,17 +176,43 @@ fn our_reports_go_to_the_group_or_to_where_the_senders_come_from() {
         session
     };
     let mut unicast = begin(FFMPEG);
-    assert!(unicast.poll_reports(at(6000)).is_empty(), "it is not known where to");
-    unicast.handle_datagram(1, &report(11, 0), from("127.0.0.1:9005"), at(6001), UTC);
+    assert!(unicast.poll_reports(at(7500)).is_empty(), "it is not known where to");
+    unicast.handle_datagram(1, &report(11, 0), from("127.0.0.1:9005"), at(7501), UTC);
     let due = unicast.poll_timeout();
-    assert!(unicast.poll_reports(at(6002)).is_empty(), "it is not time yet");
+    assert!(unicast.poll_reports(at(7502)).is_empty(), "it is not time yet");
     let reports = unicast.poll_reports(due);
     assert_eq!(reports.len(), 1);
     assert_eq!((reports[0].port, reports[0].to, reports[0].ttl), (1, from("127.0.0.1:9005"), None));
     assert_eq!(reports[0].bytes[..2], [0x81, 201]);
     let mut group = begin(&FFMPEG.replace("c=IN IP4 127.0.0.1\nb=AS:800", "c=IN IP4 239.1.2.3/9"));
-    let reports = group.poll_reports(at(6000));
+    let due = group.poll_timeout();
+    assert!(due >= at(2500) && due < at(7500), "{due:?}");
+    let reports = group.poll_reports(due);
     assert_eq!((reports[0].port, reports[0].to, reports[0].ttl), (1, from("239.1.2.3:5005"), Some(9)));
+    // Six hundred receivers share what there is for reports.
+    for ssrc in 0..600 {
+        let report = rtcp::Receiver::new(ssrc, 90_000).write_report("x", at(7500));
+        group.handle_datagram(1, &report, from("127.0.0.9:5005"), at(7500), UTC);
+    }
+    assert!(group.poll_timeout() < at(16_000), "what was set stays");
+    assert!(!group.poll_reports(at(16_000)).is_empty());
+    assert!(group.poll_timeout() >= at(16_000 + 50_000) && group.refused() == 0);
+    // They are gone.
+    group.poll_reports(at(1_000_000));
+    group.poll_reports(at(1_200_000));
+    assert!(group.poll_timeout() < at(1_207_500));
+    for ssrc in 0..5000 {
+        let report = rtcp::Receiver::new(ssrc, 90_000).write_report("x", at(7500));
+        group.handle_datagram(1, &report, from("127.0.0.9:5005"), at(7500), UTC);
+    }
+    assert_eq!(group.members.len(), MEMBERS_MAX);
+    let name_of = |random| {
+        let mut session = DescribedSession::new(&read(FFMPEG), random, rtp::Settings::default());
+        session.handle_datagram(1, &report(11, 0), from("127.0.0.1:9005"), at(0), UTC);
+        session.handle_datagram(0, &packet(96, 1, 0, 11), from("127.0.0.1:9000"), at(0), UTC);
+        session.poll_reports(at(8000))[0].bytes[42..58].to_vec()
+    };
+    assert_eq!((name_of(7) == name_of(8), name_of(7) == name_of(7)), (false, true));
 }
 
 #[test]
@@ -334,6 +360,70 @@ fn tracks_at_one_port_keep_to_their_own_senders() {
         session.handle_datagram(0, &packet(97, 1, 0, 12), from("127.0.0.6:9000"), at(1), UTC);
         assert_eq!((session.poll().map(|it| it.0), session.poll().map(|it| it.0)), (Some(0), Some(1)));
     }
+}
+
+#[test]
+fn a_report_between_the_first_packet_and_the_first_unit_counts() {
+    let mut session = session(FFMPEG);
+    let sender = from("127.0.0.1:9000");
+    // The first slice of a picture that goes on in a second packet.
+    let slice = |sequence: u16, marker: bool, payload: [u8; 3]| {
+        let header = Header { marker, payload_type: 96, sequence, timestamp: 0, ssrc: 11 };
+        [&header.write()[..], &payload].concat()
+    };
+    session.handle_datagram(0, &slice(1, false, [0x65, 0x88, 0x80]), sender, at(0), UTC);
+    session.handle_datagram(1, &report(11, 0), from("127.0.0.1:9001"), at(1), UTC);
+    session.handle_datagram(0, &slice(2, true, [0x65, 0x44, 0x80]), sender, at(2), Utc::from_nanos(0));
+    assert!(session.poll().is_some());
+    let timeline = session.receiver().timeline();
+    assert_eq!(timeline.believes(), Some(true), "by our wall clock of when it came");
+    session.handle_datagram(0, &packet(96, 3, 3600, 11), sender, at(41), UTC);
+    assert!(session.poll().unwrap().1.captured.is_some());
+    assert_eq!(session.refused(), 0);
+}
+
+#[test]
+fn a_compound_of_several_senders_is_read_message_by_message() {
+    let mut session = session(
+        "c=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\na=rtcp-mux\n\
+         m=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\na=rtcp-mux\n",
+    );
+    let sender = from("127.0.0.1:9000");
+    session.handle_datagram(0, &packet(96, 1, 0, 11), sender, at(0), UTC);
+    session.handle_datagram(0, &packet(97, 1, 0, 12), sender, at(20), UTC);
+    let both = [report(11, 0), report(12, 0)].concat();
+    session.handle_datagram(0, &[both.clone(), report(13, 0)].concat(), sender, at(21), UTC);
+    session.handle_datagram(0, &both, from("127.0.0.2:9000"), at(21), UTC);
+    assert_eq!(
+        (session.refused(), session.receiver().timeline().moved()),
+        (2, 0),
+        "strangers' are not mixed in"
+    );
+    session.handle_datagram(0, &both, sender, at(22), UTC);
+    assert_eq!((session.refused(), session.receiver().timeline().moved()), (2, 1));
+    assert_eq!(session.poll_reports(at(60_000)).len(), 2, "both are answered");
+    let goodbye = [0x82, 203, 0, 2, 0, 0, 0, 11, 0, 0, 0, 12];
+    session.handle_datagram(0, &[both, goodbye.to_vec()].concat(), sender, at(60_001), UTC);
+    assert!(session.receiver().has_ended());
+}
+
+#[test]
+fn reports_that_are_kept_are_few() {
+    let mut session = session(FFMPEG);
+    for ssrc in 100..200 {
+        session.handle_datagram(1, &report(ssrc, 0), from("127.0.0.2:9001"), at(0), UTC);
+    }
+    assert_eq!((session.early.len(), session.refused()), (EARLY_MAX, 100 - EARLY_MAX as u64));
+}
+
+#[test]
+fn a_section_with_a_filter_that_cannot_be_kept_to_is_left_out() {
+    let text = FFMPEG.replace("b=AS:800", "a=source-filter: incl IN IP4 127.0.0.1 encoder.example");
+    let described = read(&text);
+    assert_eq!((described.tracks.len(), described.tracks[0].format.codec()), (1, Codec::Opus));
+    assert!(described.notices[0].contains("encoder.example"), "{:?}", described.notices);
+    let described = read(&FFMPEG.replace("b=AS:800", "a=source-filter: excl IN IP4 127.0.0.1 127.0.0.5"));
+    assert!(described.tracks.len() == 2 && described.notices[0].contains("excl"), "{:?}", described.notices);
 }
 
 /// Descriptions from reports about other programs, each with what is right about it.

@@ -1,6 +1,6 @@
 //! What is sent: tracks by their first units, and the description of them, for clients of RTSP and for a file.
 
-use crate::rtp::coded::{Packetizer, PacketizerError};
+use crate::rtp::coded::{Packetizer, PacketizerError, SET_BYTES_MAX, SETS_MAX};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use glassline_media::bitstream::aac_config::AudioSpecificConfig;
@@ -32,10 +32,14 @@ impl OfferedTrack {
     pub fn of(unit: &AccessUnit, number: u8) -> Option<OfferedTrack> {
         let (clock_hz, map, parameters) = match unit.codec {
             Codec::H264 => {
-                let sets = sets(&unit.data, |header| matches!(header & 0x1f, 7 | 8));
-                let profile =
-                    sets.first()?.get(1..4)?.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
-                let all: Vec<String> = sets.iter().map(|set| BASE64_STANDARD.encode(set)).collect();
+                let of = |kind: u8| sets(&unit.data, |header| header & 0x1f == kind);
+                let (sequences, pictures) = (of(7), of(8));
+                // A receiver needs both kinds, and a key frame may have one alone: that describes nothing.
+                pictures.first()?;
+                let profile = sequences.first()?.get(1..4)?;
+                let profile: String = profile.iter().map(|byte| format!("{byte:02X}")).collect();
+                let all = sequences.iter().chain(&pictures);
+                let all: Vec<String> = all.map(|set| BASE64_STANDARD.encode(set)).collect();
                 let text = format!(
                     "packetization-mode=1;profile-level-id={profile};sprop-parameter-sets={}",
                     all.join(",")
@@ -96,10 +100,20 @@ impl OfferedTrack {
     }
 }
 
-/// The NAL units that are wanted, without their start codes.
-fn sets(unit: &[u8], is_wanted: impl Fn(u8) -> bool) -> Vec<Vec<u8>> {
-    let wanted = nals(unit).filter(|nal| nal.bytes.first().is_some_and(|header| is_wanted(*header)));
-    wanted.map(|nal| nal.bytes.to_vec()).collect()
+/// The parameter sets that are wanted, without their start codes: each once, and as many and as large as receivers of RTP keep. A
+/// publisher may put any number into a key frame, and all of it would stand in the description.
+fn sets(unit: &[u8], is_wanted: impl Fn(u8) -> bool) -> Vec<&[u8]> {
+    let wanted = nals(unit).map(|nal| nal.bytes);
+    let mut sets: Vec<&[u8]> = Vec::new();
+    for set in wanted.filter(|set| set.first().is_some_and(|header| is_wanted(*header))) {
+        if sets.len() >= SETS_MAX {
+            break;
+        }
+        if set.len() <= SET_BYTES_MAX && !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    sets
 }
 
 fn aac(frame: &[u8]) -> Option<(u32, String, String)> {
@@ -231,6 +245,45 @@ mod tests {
             None,
             "it has no parameter sets"
         );
+    }
+
+    #[test]
+    fn a_key_frame_with_one_kind_of_parameter_sets_describes_nothing() {
+        let (sps, pps, key) =
+            ([0, 0, 1, 0x67, 0x42, 0xc0, 0x1f], [0, 0, 1, 0x68, 0xce], [0, 0, 1, 0x65, 0x88]);
+        let of = |parts: &[&[u8]]| OfferedTrack::of(&unit(Codec::H264, &parts.concat()), 0);
+        assert_eq!((of(&[&pps, &key]), of(&[&sps, &key])), (None, None));
+        // Whichever comes first, the profile is the sequence parameter set's.
+        let (first, last) = (of(&[&sps, &pps, &key]).unwrap(), of(&[&pps, &sps, &key]).unwrap());
+        assert_eq!(first, last);
+        assert!(first.parameters.contains("profile-level-id=42C01F;"), "{}", first.parameters);
+    }
+
+    #[test]
+    fn descriptions_are_bounded_whatever_a_publisher_puts_into_a_key_frame() {
+        for (codec, heads) in [
+            (Codec::H264, &[&[0x67u8][..], &[0x68]][..]),
+            (Codec::H265, &[&[0x40, 1], &[0x42, 1], &[0x44, 1]]),
+        ] {
+            let mut data = Vec::new();
+            for number in 0..200u8 {
+                for head in heads {
+                    let body = [number | 1, 0x55].repeat(1000);
+                    data.extend([&[0, 0, 1], *head, &body].concat());
+                    data.extend([&[0, 0, 1], *head, &[0x77].repeat(5000)].concat());
+                }
+            }
+            data.extend([0, 0, 1, if codec == Codec::H264 { 0x65 } else { 0x26 }, 1, 0xaf]);
+            let track = OfferedTrack::of(&unit(codec, &data), 0).unwrap();
+            let sets = SETS_MAX * heads.len();
+            assert!(track.parameters.len() < sets * 2700 + 200, "{}", track.parameters.len());
+            let counted = track.parameters.matches(',').count() + if codec == Codec::H264 { 1 } else { 3 };
+            assert_eq!(counted, sets);
+        }
+        let (sps, pps) = ([0, 0, 1, 0x67, 0x42, 0xc0, 0x1f], [0, 0, 1, 0x68, 0xce]);
+        let doubled = unit(Codec::H264, &[&sps[..], &sps, &pps, &pps, &[0, 0, 1, 0x65, 0x88]].concat());
+        let once = unit(Codec::H264, &[&sps[..], &pps, &[0, 0, 1, 0x65, 0x88]].concat());
+        assert_eq!(OfferedTrack::of(&doubled, 0), OfferedTrack::of(&once, 0));
     }
 
     #[test]

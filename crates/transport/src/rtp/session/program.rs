@@ -64,21 +64,24 @@ pub struct ProgramSender {
     is_late: bool,
     is_described: bool,
     has_changed: bool,
+    /// What was sent at the end of the session before, where that was not asked for.
+    ended: Option<Vec<OfferedTrack>>,
     waiting: VecDeque<(usize, AccessUnit)>,
     waiting_bytes: usize,
     out: VecDeque<TrackPacket>,
 }
 
 impl ProgramSender {
-    /// In packets of at most `packet_bytes` with their headers. `random`: 64 random bits, of which sender numbers are made.
-    pub fn new(packet_bytes: usize, random: u64) -> ProgramSender {
+    /// In packets of at most `packet_bytes` with their headers. `random`: 64 random bits, of which sender numbers, names and the times of reports are made.
+    pub fn new(packet_bytes: usize, mut random: u64) -> ProgramSender {
+        let sender = Sender::new(&[], 0, || splitmix::next(&mut random));
         ProgramSender {
             payload_bytes: packet_bytes.saturating_sub(crate::rtp::HEADER_BYTES),
             random,
             demuxer: Demuxer::new(),
             program: None,
             sent: [None, None],
-            sender: Sender::new(&[], 0, || 0),
+            sender,
             continuity: Continuity::default(),
             shift: Ticks(0),
             times: CaptureTimes::default(),
@@ -86,6 +89,7 @@ impl ProgramSender {
             is_late: false,
             is_described: false,
             has_changed: false,
+            ended: None,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             out: VecDeque::new(),
@@ -103,23 +107,34 @@ impl ProgramSender {
         self.demuxer = Demuxer::new();
     }
 
-    /// The stream is over: all tracks say goodbye. What follows is a new session.
-    pub fn end(&mut self) {
+    /// The stream is over at `now`, when our wall clock says `utc`: what waits is sent, and all tracks say goodbye. What follows is a new
+    /// session.
+    pub fn end(&mut self, now: Time, utc: Utc) {
         self.demuxer.finish();
+        self.take_events(now, utc);
+        // Tracks that have not come do not come any more.
+        (self.deadline, self.is_late) = (None, true);
+        self.describe(now, utc);
         let goodbyes: Vec<_> = self.sender.goodbyes().collect();
         // What nothing was sent of needs no end.
         for (track, bytes) in goodbyes.into_iter().filter(|_| self.is_described) {
             self.out.push_back(TrackPacket { track, is_report: true, bytes });
         }
         let random = splitmix::next(&mut self.random);
+        let ended = self.poll_description().or(self.ended.take());
         let out = std::mem::take(&mut self.out);
         let packet_bytes = self.payload_bytes.saturating_add(crate::rtp::HEADER_BYTES);
-        *self = ProgramSender { out, ..ProgramSender::new(packet_bytes, random) };
+        *self = ProgramSender { out, ended, ..ProgramSender::new(packet_bytes, random) };
     }
 
     /// Takes bytes of the stream that came at `now`, when our wall clock said `utc`.
     pub fn push(&mut self, bytes: &[u8], now: Time, utc: Utc) {
         self.demuxer.push(bytes);
+        self.take_events(now, utc);
+        self.describe(now, utc);
+    }
+
+    fn take_events(&mut self, now: Time, utc: Utc) {
         while let Some(event) = self.demuxer.poll() {
             match event {
                 Event::Program(program) => self.take_program(program, now),
@@ -127,7 +142,6 @@ impl ProgramSender {
                 Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }
-        self.describe(now, utc);
     }
 
     fn take_program(&mut self, program: Program, now: Time) {
@@ -241,10 +255,12 @@ impl ProgramSender {
         self.out.pop_front()
     }
 
-    /// What is sent now, pictures first, where that is known and was not asked for since it last changed.
+    /// What is sent now, pictures first, where that is known and was not asked for since it last changed. Of a stream that has ended
+    /// meanwhile, what was sent at its end.
     pub fn poll_description(&mut self) -> Option<Vec<OfferedTrack>> {
         let is_new = self.is_described && std::mem::take(&mut self.has_changed);
-        is_new.then(|| self.tracks())
+        let ended = self.ended.take();
+        if is_new { Some(self.tracks()) } else { ended }
     }
 
     /// What is sent now, pictures first.

@@ -82,7 +82,7 @@ fn sent(pieces: &[Vec<u8>]) -> (Vec<TrackPacket>, Vec<OfferedTrack>) {
         sender.push(piece, Time::from_millis(1000 + number as u64 * 10), UTC);
     }
     let tracks = sender.poll_description().unwrap();
-    sender.end();
+    sender.end(Time::from_millis(90_000), UTC);
     (std::iter::from_fn(|| sender.poll()).collect(), tracks)
 }
 
@@ -294,6 +294,40 @@ fn a_track_that_does_not_come_is_waited_for_and_then_not_any_more() {
 fn a_stream_that_ends_before_it_is_described_says_nothing() {
     let mut sender = ProgramSender::new(1200, 5);
     sender.push(&stream(Codec::H264, Codec::Aac).1[0][..188], Time::ZERO, UTC);
-    sender.end();
+    sender.end(Time::ZERO, UTC);
     assert!(sender.poll().is_none() && sender.poll_timeout() == Time::NEVER);
+}
+
+#[test]
+fn the_last_units_leave_before_the_goodbyes() {
+    // Two pictures, and sound that waits in the demuxer for what would follow.
+    let mut muxer = Muxer::new(settings_of_pictures_and_sound()).unwrap();
+    let (mut sender, mut out) = (ProgramSender::new(1200, 5), Vec::new());
+    for unit in
+        [picture(Codec::H264, 0), sound(Codec::Opus, 0).0, sound(Codec::Opus, 1).0, picture(Codec::H264, 1)]
+    {
+        muxer.write(&unit, &mut out).unwrap();
+    }
+    sender.push(&out, Time::from_millis(1000), UTC);
+    sender.end(Time::from_millis(1040), UTC);
+    let tracks = sender.poll_description().unwrap();
+    assert_eq!((tracks.len(), sender.poll_description()), (2, None));
+    let packets: Vec<TrackPacket> = std::iter::from_fn(|| sender.poll()).collect();
+    let ([pictures, sound], _) = received(&packets, &tracks);
+    assert_eq!((pictures.len(), sound.len()), (2, 2));
+    // Of a stream without sound no second track is waited for at its end.
+    let mut muxer = Muxer::new(settings_of_pictures_and_sound()).unwrap();
+    let (mut sender, mut out) = (ProgramSender::new(1200, 5), Vec::new());
+    muxer.write(&picture(Codec::H264, 0), &mut out).unwrap();
+    sender.push(&out, Time::ZERO, UTC);
+    assert!(sender.poll().is_none());
+    sender.end(Time::ZERO, UTC);
+    assert_eq!(sender.poll_description().map(|tracks| tracks.len()), Some(1));
+    let packets: Vec<TrackPacket> = std::iter::from_fn(|| sender.poll()).collect();
+    assert!(packets.iter().any(|packet| !packet.is_report) && packets.last().unwrap().is_report);
+}
+
+fn settings_of_pictures_and_sound() -> MuxSettings {
+    let format = AudioFormat { codec: Codec::Opus, channels: 2, language: None, he_aac: None };
+    MuxSettings { video: Some(Codec::H264), audio: Some(format), ..MuxSettings::default() }
 }

@@ -4,15 +4,10 @@ use crate::rtp::coded::{Depacketizer, Format, Placed, Timeline, TrackCounters};
 use crate::rtp::rtcp::{self, Message};
 use crate::rtp::source::Origin;
 use crate::rtp::{self, Packet};
+use crate::splitmix;
 use glassline_media::{Time, Utc};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-/// How often a receiver reports (RFC 3550 §6.2).
-const REPORT_TIME: Duration = Duration::from_secs(5);
-/// The name in reports.
-const NAME: &str = "glassline";
 
 #[derive(Debug)]
 struct Track {
@@ -30,13 +25,22 @@ pub struct Receiver {
     timeline: Timeline,
     placed: VecDeque<(usize, Placed)>,
     next_report: Time,
+    /// The name in reports.
+    name: String,
+    /// Of which the times of reports are made.
+    random: u64,
+    /// Members of the session that are known, this one among them.
+    members: usize,
     /// When the newest packet with media came.
     newest: Option<Time>,
 }
 
 impl Receiver {
-    /// Of tracks in these formats, with their payload types; the first one leads the timeline. `ssrc` names us in reports.
-    pub fn new(tracks: &[(Format, u8)], ssrc: u32, settings: rtp::Settings) -> Receiver {
+    /// Of tracks in these formats, with their payload types; the first one leads the timeline. Of 64 `random` bits the
+    /// names that it reports under and the times of its reports are made.
+    pub fn new(tracks: &[(Format, u8)], mut random: u64, settings: rtp::Settings) -> Receiver {
+        let name = rtcp::canonical_name(random);
+        let ssrc = u32::try_from(splitmix::next(&mut random) >> 32).unwrap_or(0);
         let rates: Vec<u32> = tracks.iter().map(|(format, _)| format.clock_hz()).collect();
         let track = |(format, payload_type): &(Format, u8)| Track {
             depacketizer: Depacketizer::new(format, *payload_type, settings),
@@ -49,6 +53,9 @@ impl Receiver {
             timeline: Timeline::new(&rates),
             placed: VecDeque::new(),
             next_report: Time::NEVER,
+            name,
+            random,
+            members: 2,
             newest: None,
         }
     }
@@ -75,15 +82,7 @@ impl Receiver {
     pub fn handle_datagram(&mut self, track: usize, datagram: &[u8], from: Origin, now: Time, utc: Utc) {
         let Some(known) = self.tracks.get_mut(track) else { return };
         if rtcp::is_rtcp(datagram) {
-            for message in rtcp::messages(datagram) {
-                match message {
-                    Message::SenderReport(report) => {
-                        known.reports.handle_report(&report, now);
-                        self.timeline.handle_report(track, &report, utc);
-                    }
-                    Message::Goodbye { .. } => known.has_ended = true,
-                }
-            }
+            rtcp::messages(datagram).for_each(|message| self.handle_message(track, &message, now, utc));
             return;
         }
         if let Ok(packet) = Packet::parse(datagram)
@@ -92,7 +91,10 @@ impl Receiver {
             known.reports.handle_packet(&packet.header, now);
             known.has_ended = false;
             self.newest = Some(now);
-            self.next_report = self.next_report.min(now + REPORT_TIME);
+            if self.next_report == Time::NEVER {
+                self.next_report =
+                    now + rtcp::report_interval(self.members, splitmix::next(&mut self.random));
+            }
         }
         let ssrc = known.depacketizer.source().map(|(ssrc, _)| ssrc);
         if ssrc.is_some() && ssrc != std::mem::replace(&mut known.ssrc, ssrc).or(ssrc) {
@@ -100,6 +102,19 @@ impl Receiver {
             self.timeline.restart(track);
         }
         self.collect(track, now);
+    }
+
+    /// What the sender of track `track` reports, which came at `now` when our wall clock said `utc`. That it is this sender's is the
+    /// caller's to know.
+    pub fn handle_message(&mut self, track: usize, message: &Message, now: Time, utc: Utc) {
+        let Some(known) = self.tracks.get_mut(track) else { return };
+        match message {
+            Message::SenderReport(report) => {
+                known.reports.handle_report(report, now);
+                self.timeline.handle_report(track, report, utc);
+            }
+            Message::Goodbye { .. } => known.has_ended = true,
+        }
     }
 
     fn collect(&mut self, track: usize, now: Time) {
@@ -119,9 +134,14 @@ impl Receiver {
         if now < self.next_report {
             return Vec::new();
         }
-        self.next_report = now + REPORT_TIME;
-        let tracks = self.tracks.iter_mut().enumerate();
-        tracks.map(|(number, track)| (number, track.reports.write_report(NAME, now))).collect()
+        self.next_report = now + rtcp::report_interval(self.members, splitmix::next(&mut self.random));
+        let (name, tracks) = (&self.name, self.tracks.iter_mut().enumerate());
+        tracks.map(|(number, track)| (number, track.reports.write_report(name, now))).collect()
+    }
+
+    /// So many members of the session are known, besides this one: the more, the less often each reports.
+    pub fn set_others(&mut self, others: usize) {
+        self.members = others.max(1).saturating_add(1);
     }
 
     /// When [`Receiver::handle_timeout`] or [`Receiver::poll_reports`] has something to do.

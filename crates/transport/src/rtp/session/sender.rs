@@ -3,13 +3,8 @@
 use super::offer::OfferedTrack;
 use crate::rtp::coded::Packetizer;
 use crate::rtp::rtcp::{self, SenderReport};
+use crate::splitmix;
 use glassline_media::{AccessUnit, Ticks, Time, Utc};
-use std::time::Duration;
-
-/// How often a sender reports.
-const REPORT_TIME: Duration = Duration::from_secs(5);
-/// The name in reports.
-const NAME: &str = "glassline";
 
 #[derive(Debug)]
 struct Track {
@@ -34,15 +29,15 @@ impl Track {
         Some(Track { packetizer, clock_hz, offset, newest: None, next_report: Time::ZERO })
     }
 
-    fn report(&self, timestamp: u32, captured: Utc) -> Vec<u8> {
+    fn report(&self, timestamp: u32, captured: Utc, name: &str) -> Vec<u8> {
         let (packets, bytes) = self.packetizer.sent();
         let (ssrc, ntp) = (self.packetizer.ssrc(), rtcp::ntp_of(captured));
-        rtcp::write_sender_report(&SenderReport { ssrc, ntp, timestamp, packets, bytes }, NAME)
+        rtcp::write_sender_report(&SenderReport { ssrc, ntp, timestamp, packets, bytes }, name)
     }
 
-    fn goodbye(&self) -> Vec<u8> {
+    fn goodbye(&self, name: &str) -> Vec<u8> {
         let (timestamp, captured) = self.newest.unwrap_or((0, Utc::from_nanos(0)));
-        let mut compound = self.report(timestamp, captured);
+        let mut compound = self.report(timestamp, captured, name);
         rtcp::write_goodbye(self.packetizer.ssrc(), &mut compound);
         compound
     }
@@ -52,13 +47,18 @@ impl Track {
 #[derive(Debug)]
 pub struct Sender {
     tracks: Vec<Option<Track>>,
+    /// The name in reports: the same for all tracks, by which receivers know that they belong together.
+    name: String,
+    /// Of which the times of reports are made.
+    random: u64,
 }
 
 impl Sender {
     /// Of these tracks, in packets of at most `payload_bytes` behind the header. `random` gives numbers that others should not guess.
     pub fn new(offered: &[OfferedTrack], payload_bytes: usize, mut random: impl FnMut() -> u64) -> Sender {
+        let (name, times) = (rtcp::canonical_name(random()), random());
         let track = |offered| Track::new(offered, payload_bytes, &mut random);
-        Sender { tracks: offered.iter().map(track).collect() }
+        Sender { tracks: offered.iter().map(track).collect(), name, random: times }
     }
 
     /// The tracks that were [offered](Sender::new) one after the other: this one is number `number`, which may be further than the
@@ -75,13 +75,13 @@ impl Sender {
         }
         let place = self.tracks.get_mut(number)?;
         let former = std::mem::replace(place, Track::new(offered, payload_bytes, random))?;
-        former.newest.map(|_| former.goodbye())
+        former.newest.map(|_| former.goodbye(&self.name))
     }
 
     /// Track `number` ends: its goodbye is returned, if it has sent anything.
     pub fn remove(&mut self, number: usize) -> Option<Vec<u8>> {
         let former = self.tracks.get_mut(number)?.take()?;
-        former.newest.map(|_| former.goodbye())
+        former.newest.map(|_| former.goodbye(&self.name))
     }
 
     /// Gives the packets of a unit to `out`, and in front of them a report where one is due, each with whether it is one. `captured` is
@@ -98,8 +98,8 @@ impl Sender {
         let timestamp = track.offset.wrapping_add(stamp(unit.pts, track.clock_hz));
         track.newest = Some((timestamp, captured));
         if now >= track.next_report {
-            track.next_report = now + REPORT_TIME;
-            out(true, &track.report(timestamp, captured));
+            track.next_report = now + rtcp::report_interval(2, splitmix::next(&mut self.random));
+            out(true, &track.report(timestamp, captured, &self.name));
         }
         track.packetizer.packetize(unit, timestamp, &mut |packet| out(false, packet));
     }
@@ -107,7 +107,7 @@ impl Sender {
     /// A goodbye of each track, with its number.
     pub fn goodbyes(&self) -> impl Iterator<Item = (usize, Vec<u8>)> {
         let tracks = self.tracks.iter().enumerate();
-        tracks.filter_map(|(number, track)| Some((number, track.as_ref()?.goodbye())))
+        tracks.filter_map(|(number, track)| Some((number, track.as_ref()?.goodbye(&self.name))))
     }
 
     /// The number of the next packet of a track, and its sender.
@@ -145,7 +145,7 @@ mod tests {
         let mut sender = Sender::new(&offered, 1200, || 0x0000_0007_0000_0064);
         let captured = Utc::from_nanos(1_700_000_000_000_000_000);
         let mut sent = Vec::new();
-        for (pts, at_ms) in [(0, 0), (90_000, 1000), (540_000, 6000)] {
+        for (pts, at_ms) in [(0, 0), (90_000, 1000), (720_000, 8000)] {
             let now = Time::from_millis(at_ms);
             sender.send(0, &unit(pts), captured, now, &mut |is_report, packet| {
                 sent.push((is_report, packet.to_vec()));
@@ -158,9 +158,9 @@ mod tests {
             .filter(|(is_report, _)| !is_report)
             .map(|(_, packet)| Packet::parse(packet).unwrap().header.timestamp)
             .collect();
-        assert_eq!(stamps, [100, 48_100, 288_100]);
+        assert_eq!(stamps, [100, 48_100, 384_100]);
         let Some(Message::SenderReport(report)) = rtcp::messages(&sent[3].1).next() else { panic!() };
-        assert_eq!((report.ssrc, report.timestamp, report.packets, report.bytes), (7, 288_100, 2, 4));
+        assert_eq!((report.ssrc, report.timestamp, report.packets, report.bytes), (7, 384_100, 2, 4));
         assert_eq!(
             rtcp::utc_of(report.ntp).map(|utc| utc.as_nanos() / 1000),
             Some(captured.as_nanos() / 1000)

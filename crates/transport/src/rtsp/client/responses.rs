@@ -158,9 +158,9 @@ impl ClientSession {
         if track >= self.tracks.len() {
             let formats: Vec<_> =
                 self.tracks.iter().map(|track| (track.format.clone(), track.payload_type)).collect();
-            let ssrc = u32::try_from(self.next_random() >> 32).unwrap_or(0);
+            let random = self.next_random();
             // Before PLAY is answered packets come already.
-            self.receiver = Some(Receiver::new(&formats, ssrc, self.settings.reorder));
+            self.receiver = Some(Receiver::new(&formats, random, self.settings.reorder));
             return self.ask(Step::Play { with_range: true }, 0, now);
         }
         match self.lower {
@@ -225,7 +225,8 @@ impl ClientSession {
             let (Some((rtp_port, rtcp_port)), Some(ip)) = (ports, ip) else { continue };
             let (payload_type, ssrc) = (played.payload_type, u32::try_from(self.random >> 32).unwrap_or(0));
             let header = crate::rtp::Header { marker: false, payload_type, sequence: 0, timestamp: 0, ssrc };
-            let report = rtcp::Receiver::new(ssrc, played.format.clock_hz()).write_report("glassline", now);
+            let report = rtcp::Receiver::new(ssrc, played.format.clock_hz())
+                .write_report(&rtcp::canonical_name(self.random), now);
             for (is_rtcp, port, data) in
                 [(false, rtp_port, header.write().to_vec()), (true, rtcp_port, report)]
             {

@@ -175,12 +175,13 @@ fn a_datagram_to_each_port_opens_the_way_and_reports_go_there() {
     assert_eq!(play.datagrams, expected);
     assert!(play.gives_a_unit(0) && play.gives_a_unit(1));
     play.datagrams.clear();
-    for _ in 0..6 {
+    // Reports are 2.5 to 7.5 s apart.
+    for _ in 0..9 {
         play.pass(Duration::from_secs(1));
         assert_eq!(play.next_request(), None);
         play.gives_a_unit(0);
     }
-    assert_eq!(play.datagrams, [(0, true, to(6001)), (1, true, to(6003))]);
+    assert_eq!(play.datagrams[..2], [(0, true, to(6001)), (1, true, to(6003))]);
 }
 
 #[test]
@@ -254,8 +255,9 @@ fn keep_alives_that_are_not_answered_go_out_in_time_and_nothing_turns_idly() {
     play.exchange("DESCRIBE", &reply(200, "", SDP));
     play.exchange("SETUP", &reply(200, "Session: 7;timeout=6\nTransport: RTP/AVP/TCP;interleaved=0-1", ""));
     play.exchange("PLAY", &reply(200, "", ""));
-    let mut requests = 0;
-    for _ in 0..31 {
+    // A report in between ends a step before its second is over.
+    let (mut requests, end) = (0, play.now + Duration::from_secs(31));
+    while play.now < end {
         assert!(play.gives_a_unit(0));
         play.pass(Duration::from_secs(1));
         while let Some(request) = play.next_request() {

@@ -246,8 +246,8 @@ impl ServerSession {
             Role::Publish => {
                 let formats: Vec<_> =
                     self.played.iter().map(|track| (track.format.clone(), track.payload_type)).collect();
-                let ssrc = u32::try_from(self.next_random() >> 32).unwrap_or(0);
-                self.receiver = Some(Receiver::new(&formats, ssrc, self.reorder));
+                let random = self.next_random();
+                self.receiver = Some(Receiver::new(&formats, random, self.reorder));
             }
             Role::Watch => {
                 let random = &mut self.random;
