@@ -119,8 +119,11 @@ fn cues_are_given_with_their_time_and_wrong_ones_are_counted() {
     assert_eq!((blu_ray.data_kind(), blu_ray.is_audio()), (None, true));
 }
 
-/// PES packets of metadata on the PID, each with its stamp and its cells: service, flags and bytes.
-fn with_cells(packets: &[(u64, &[(u8, u8, &[u8])])]) -> Vec<u8> {
+/// A metadata AU cell: service, flags and bytes.
+type Cell<'a> = (u8, u8, &'a [u8]);
+
+/// PES packets of metadata on the PID, each with its stamp and its cells.
+fn with_cells(packets: &[(u64, &[Cell])]) -> Vec<u8> {
     let mut bytes =
         tables(vec![DataWriter::new(PID, DataKind::Klv { synchronous: true }).announced()], VIDEO);
     let mut counter = 0;
@@ -147,7 +150,7 @@ fn a_unit_in_several_cells_is_joined_and_none_is_given_in_part() {
     let sets = [klv(1), klv(2), klv(3)];
     let [one, two, three] = sets.each_ref().map(|set| &set[..]);
     let (a, b, c) = (&two[..10], &two[10..60], &two[60..]);
-    let given = |packets: &[(u64, &[(u8, u8, &[u8])])]| {
+    let given = |packets: &[(u64, &[Cell])]| {
         let (found, demuxer) = units(&with_cells(packets), 77);
         let found: Vec<_> = found.into_iter().map(|unit| (unit.pts.unwrap().0, unit.data.to_vec())).collect();
         (found, demuxer.counters().damaged_data)
