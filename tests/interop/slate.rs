@@ -157,7 +157,8 @@ fn viewers_see_the_slate_until_the_publisher_is_back() {
     }
     let scratch = Scratch::new("slate");
     picture(&scratch, "red.png", "red");
-    let server = serve(&scratch, "slate = 'red.png'");
+    // A publisher that the machine holds up in the middle is not taken for a silent one.
+    let server = serve(&scratch, "slate = 'red.png'\nslate_after = '30s'");
     until_shown(&server, 1);
     assert_eq!(server.stream("hall").unwrap()["live"], false);
     let viewer = Viewer::new(&server);
@@ -215,14 +216,13 @@ fn segments_go_on_through_the_changes_and_a_reload_shows_another_slate() {
     let scratch = Scratch::new("slate-segments");
     picture(&scratch, "red.png", "red");
     picture(&scratch, "green.png", "lime");
-    let server = serve(&scratch, "slate = 'red.png'");
+    // A publisher that the machine holds up in the middle is not taken for a silent one.
+    let server = serve(&scratch, "slate = 'red.png'\nslate_after = '30s'");
     until_shown(&server, 1);
     let playlist = |name: &str| get(server.address(), &format!("/live/hall/{name}")).text();
     until("segments of the slate", || playlist("ts.m3u8").matches("#EXTINF").count() >= 2);
     let seconds = ["-v", "error", "-live_start_index", "0", "-i"];
     let to = [
-        "-t",
-        "14",
         "-an",
         "-vf",
         "scale=1:1",
@@ -232,6 +232,9 @@ fn segments_go_on_through_the_changes_and_a_reload_shows_another_slate() {
         "rgb24",
         "-f",
         "rawvideo",
+        // Each picture is in the file once it is shown.
+        "-flush_packets",
+        "1",
     ];
     let pixels = scratch.file("pixels");
     let mut player = Command::new("ffmpeg");
@@ -239,10 +242,12 @@ fn segments_go_on_through_the_changes_and_a_reload_shows_another_slate() {
     let mut player = Running::start(&mut player);
     publisher(&server, "4", &[]).wait();
     until_shown(&server, 2);
-    scratch.write("glassline.toml", "[stream.hall]\nslate = 'green.png'\n");
+    scratch.write("glassline.toml", "[stream.hall]\nslate = 'green.png'\nslate_after = '30s'\n");
     server.process.signal("HUP");
-    assert!(player.wait().success());
-    assert_eq!(seen(&std::fs::read(&pixels).unwrap()), ["red", "blue", "red", "green"]);
+    let shown = || seen(&std::fs::read(&pixels).unwrap_or_default());
+    until("the other slate at the player", || shown().contains(&"green"));
+    player.kill();
+    assert_eq!(shown(), ["red", "blue", "red", "green"]);
     let all = [playlist("index.m3u8"), get(server.address(), "/live/hall/1/index.m3u8").text()].concat();
     assert!(!all.contains("#EXT-X-ENDLIST"), "{all}");
 }

@@ -143,6 +143,8 @@ fn more_formats_than_are_kept_are_coded_once_each_and_stay() {
         let (identity, format) = ("a".to_owned(), format(100 + number % 2));
         player.take(Coded { identity, format: Some(format), reel: picture.code(format) });
     }
+    let live = streams.find(&playing[0].slate.stream).expect("it is there");
+    player.give(&mut playing[0], &live, format(200));
     assert!(player.reels["a"].len() <= FORMATS_MAX, "{}", player.reels["a"].len());
 }
 
