@@ -24,7 +24,7 @@ const BACK_MAX: i64 = 5 * Ticks::RATE as i64;
 const FORWARD_MAX: i64 = 10 * Ticks::RATE as i64;
 /// A track is decoded in its order: a unit that lies further before the track's own last one is of another clock.
 const OWN_BACK_MAX: i64 = Ticks::RATE as i64 / 2;
-/// A track whose unit follows its last one of the clock before by no more has not jumped yet.
+/// Where a unit follows the track's last one of the clock before by no more than this, the track has not jumped yet.
 const GOES_ON_MAX: i64 = Ticks::RATE as i64;
 /// How long units of the clock before may still come.
 const BEFORE_KEPT: Duration = Duration::from_secs(3);
