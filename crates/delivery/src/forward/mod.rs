@@ -21,7 +21,7 @@ mod queue;
 pub use queue::{BACKLOG, Described, Item};
 
 use clock::{ForwardClock, Placed};
-use glassline_media::container::cmaf::Media;
+use glassline_media::container::cmaf::{Error, Media};
 use glassline_media::container::flv::mux::{TagFormat, TagWriter, Written};
 use glassline_media::container::ts::{ElementaryStream, Program};
 use glassline_media::{AccessUnit, Codec, Time};
@@ -35,6 +35,8 @@ const SOUND_WAIT: Duration = Duration::from_secs(1);
 /// What is held meanwhile, at most.
 const HELD_UNITS: usize = 1000;
 const HELD_BYTES: usize = 8 << 20;
+/// What the length of a message can tell (24 bits).
+const BODY_MAX: usize = 0xff_ffff;
 
 /// Why a program cannot be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -60,7 +62,7 @@ pub struct ForwardCounters {
     pub pictures: u64,
     /// Units of sound that were handed over.
     pub sounds: u64,
-    /// Pictures that were dropped since the server took too little, or that came before a key frame after that.
+    /// Pictures that were dropped since the server took too little, that came before a key frame after that, or that waited at the end.
     pub dropped_pictures: u64,
     /// Units of sound that were dropped with them.
     pub dropped_sounds: u64,
@@ -84,10 +86,15 @@ struct Track {
 #[derive(Debug)]
 pub struct Feed {
     takes: Vec<Codec>,
+    program: Option<Program>,
+    /// Streams of the program that are of a kind of their codec that no tag carries, which only their units tell.
+    unfit: Vec<(u16, &'static str)>,
     video: Option<Track>,
     audio: Option<Track>,
     /// What waits for the beginning, since when; `None` once it has begun.
     held: Option<Held>,
+    /// It has begun before: what is not sent from then on is missing.
+    has_begun: bool,
     /// What comes has to begin with a key frame.
     awaits_key: bool,
     clock: ForwardClock,
@@ -106,9 +113,12 @@ impl Feed {
     pub fn new(takes: &[Codec]) -> Feed {
         Feed {
             takes: takes.to_vec(),
+            program: None,
+            unfit: Vec::new(),
             video: None,
             audio: None,
             held: Some(Held::default()),
+            has_begun: false,
             awaits_key: true,
             clock: ForwardClock::default(),
             queue: ForwardQueue::default(),
@@ -121,41 +131,85 @@ impl Feed {
     /// # Errors
     /// There is none of them that the server takes.
     pub fn program(&mut self, program: &Program) -> Result<(), ForwardError> {
-        let choose = |is_video: bool| {
-            let of_kind = |stream: &&ElementaryStream| {
-                if is_video { stream.is_video() } else { stream.is_audio() }
-            };
-            let takes = |codec: &Codec| TagFormat::of(*codec).is_some() && self.takes.contains(codec);
-            let mut streams = program.streams.iter().filter(of_kind);
-            let first = streams.clone().next();
-            let taken = streams.find_map(|stream| Some((stream.pid, stream.codec.filter(takes)?)));
-            match (taken, first) {
-                (None, Some(stream)) => {
-                    let codec = stream.codec.map(Codec::name).or(stream.format_name());
-                    Err(ForwardError::NotTaken { is_video, codec: codec.unwrap_or("of an unknown codec") })
-                }
-                (taken, _) => Ok(taken),
-            }
-        };
-        let (video, audio) = (choose(true)?, choose(false)?);
+        if self.program.as_ref().is_none_or(|known| known.streams != program.streams) {
+            self.unfit.clear();
+        }
+        self.program = Some(program.clone());
+        self.choose_tracks()
+    }
+
+    fn choose_tracks(&mut self) -> Result<(), ForwardError> {
+        let (video, audio) = (self.choose(true)?, self.choose(false)?);
         if video.is_none() && audio.is_none() {
             return Err(ForwardError::Empty);
         }
         let known = |track: &Option<Track>| track.as_ref().map(|track| (track.pid, track.codec));
-        if (known(&self.video), known(&self.audio)) != (video, audio) {
-            let track = |(pid, codec)| Track { pid, codec, writer: None, has_header: false };
-            (self.video, self.audio) = (video.map(track), audio.map(track));
-            self.queue.set_tracks(video.is_some(), audio.is_some());
-            (self.held, self.awaits_key) = (Some(Held::default()), true);
+        let (has_new_video, has_new_audio) = (known(&self.video) != video, known(&self.audio) != audio);
+        let track = |(pid, codec)| Track { pid, codec, writer: None, has_header: false };
+        if has_new_audio {
+            self.audio = audio.map(track);
+            self.drop_held(false);
         }
+        if has_new_video {
+            self.video = video.map(track);
+            self.drop_held(true);
+            self.drop_held(false);
+        }
+        if has_new_video || has_new_audio && self.video.is_none() {
+            // Pictures that are the same go on, whatever becomes of the sound.
+            (self.held, self.awaits_key) = (Some(self.held.take().unwrap_or_default()), true);
+        }
+        self.queue.set_tracks(self.video.is_some(), self.audio.is_some());
         Ok(())
     }
 
+    /// The first pictures, or the first sound, that the server takes.
+    fn choose(&self, is_video: bool) -> Result<Option<(u16, Codec)>, ForwardError> {
+        let of_kind = |stream: &&ElementaryStream| {
+            if is_video { stream.is_video() } else { stream.is_audio() }
+        };
+        let unfit = |pid| self.unfit.iter().find(|(unfit, _)| *unfit == pid);
+        let takes = |codec: &Codec| TagFormat::of(*codec).is_some() && self.takes.contains(codec);
+        let taken = |stream: &ElementaryStream| {
+            let codec = stream.codec.filter(takes).filter(|_| unfit(stream.pid).is_none());
+            Some((stream.pid, codec?))
+        };
+        let all = self.program.iter().flat_map(|program| &program.streams);
+        let mut streams = all.filter(of_kind);
+        let first = streams.clone().next();
+        match (streams.find_map(taken), first) {
+            (None, Some(stream)) => {
+                let told = unfit(stream.pid).map(|(_, codec)| *codec);
+                let codec = told.or(stream.codec.map(Codec::name)).or(stream.format_name());
+                Err(ForwardError::NotTaken { is_video, codec: codec.unwrap_or("of an unknown codec") })
+            }
+            (taken, _) => Ok(taken),
+        }
+    }
+
+    /// Leaves out the stream of sound that `unit` is of where it is of a layer that no tag carries; the next one that the server takes
+    /// is sent instead. Returns whether it was left out.
+    fn leave_out(&mut self, pid: u16, unit: &AccessUnit) -> Result<bool, ForwardError> {
+        let codec = match Media::of(unit, false) {
+            Err(Error::Layer { found: 1 }) => "MPEG audio of layer I",
+            Err(Error::Layer { .. }) => "MPEG audio of layer II",
+            _ => return Ok(false),
+        };
+        self.unfit.push((pid, codec));
+        self.choose_tracks().map(|()| true)
+    }
+
     /// Takes the next unit of the elementary stream `pid`, at the time at which it came.
-    pub fn push(&mut self, pid: u16, unit: AccessUnit, now: Time) {
+    ///
+    /// # Errors
+    /// It is the first unit that tells that the server cannot take the stream: MPEG audio of another layer than III.
+    pub fn push(&mut self, pid: u16, unit: AccessUnit, now: Time) -> Result<(), ForwardError> {
         let is = |track: &Option<Track>| track.as_ref().is_some_and(|track| track.pid == pid);
-        let is_video = is(&self.video);
-        if is_video || is(&self.audio) {
+        let (is_video, is_audio) = (is(&self.video), is(&self.audio));
+        let is_of_layer = is_audio && unit.codec == Codec::MpegAudio;
+        if is_of_layer && self.leave_out(pid, &unit)? {
+            self.count_dropped(queue::Dropped { sounds: 1, ..queue::Dropped::default() });
+        } else if is_video || is_audio {
             match self.held {
                 Some(_) => self.hold(is_video, unit, now),
                 None => self.place(is_video, &unit, now),
@@ -163,11 +217,47 @@ impl Feed {
         }
         let dropped = self.queue.bound(now);
         self.count_dropped(dropped);
+        Ok(())
     }
 
     /// Units are missing here: the next ones begin with a key frame.
     pub fn skip(&mut self) {
         self.awaits_key = true;
+        // What is held would otherwise go on over what is missing.
+        self.drop_held(true);
+        self.drop_held(false);
+    }
+
+    /// Nothing is sent any more: what waits counts as dropped.
+    pub fn finish(&mut self) {
+        self.has_begun = true;
+        self.drop_held(true);
+        self.drop_held(false);
+        let dropped = self.queue.clear();
+        self.count_dropped(dropped);
+    }
+
+    /// Drops what is held of a track, and counts it where the stream has begun before.
+    fn drop_held(&mut self, of_video: bool) {
+        let Some(held) = &mut self.held else { return };
+        let mut count = 0u64;
+        held.units.retain(|(is_video, unit, _)| {
+            let stays = *is_video != of_video;
+            if !stays {
+                count = count.saturating_add(1);
+                held.bytes = held.bytes.saturating_sub(unit.data.len());
+            }
+            stays
+        });
+        self.count_missing(of_video, count);
+    }
+
+    /// Counts units that are not sent, which before the beginning are not missing.
+    fn count_missing(&mut self, is_video: bool, count: u64) {
+        if self.has_begun {
+            let (pictures, sounds) = if is_video { (count, 0) } else { (0, count) };
+            self.count_dropped(queue::Dropped { pictures, sounds, awaits_key: false });
+        }
     }
 
     /// What is sent next; `None` where nothing is, or what there is waits for the other track.
@@ -215,16 +305,20 @@ impl Feed {
         if track.writer.is_none() && (unit.random_access || !is_video) {
             match TagWriter::new(&unit) {
                 Ok(writer) => track.writer = Some(writer),
-                Err(_) => self.counters.damaged = self.counters.damaged.saturating_add(1),
+                Err(_) => {
+                    self.counters.damaged = self.counters.damaged.saturating_add(1);
+                    return;
+                }
             }
         }
         let is_ready = |track: &Option<Track>| track.as_ref().is_none_or(|track| track.writer.is_some());
-        let has_video = is_ready(&self.video);
-        let Some(held) = &mut self.held else { return };
-        if !has_video {
-            // Sound that comes before the pictures begin is nowhere.
-            return;
+        let is_first = self.held.as_ref().is_some_and(|held| held.units.is_empty());
+        let begins = self.video.is_none() || is_video && unit.random_access;
+        if !is_ready(&self.video) || is_first && !begins {
+            // Sound and pictures that come before a key frame are nowhere.
+            return self.count_missing(is_video, 1);
         }
+        let Some(held) = &mut self.held else { return };
         held.bytes = held.bytes.saturating_add(unit.data.len());
         held.units.push_back((is_video, unit, now));
         let since = held.units.front().map_or(now, |(.., since)| *since);
@@ -233,6 +327,7 @@ impl Feed {
             return;
         }
         let held = self.held.take().unwrap_or_default();
+        self.has_begun = true;
         self.describe();
         for (is_video, unit, arrived) in held.units {
             self.place(is_video, &unit, arrived);
@@ -241,7 +336,11 @@ impl Feed {
 
     /// Puts a unit at its time into the queue.
     fn place(&mut self, is_video: bool, unit: &AccessUnit, now: Time) {
-        let Some(Placed { time_ms, composition_ms }) = self.clock.place(is_video, unit, now) else { return };
+        let Some(Placed { time_ms, composition_ms }) = self.clock.place(is_video, unit, now) else {
+            // Sound from before the beginning is not missing; pictures behind one that is missing cannot be decoded.
+            let dropped = queue::Dropped { pictures: u64::from(is_video), sounds: 0, awaits_key: is_video };
+            return self.count_dropped(dropped);
+        };
         let is_alone = self.video.is_none();
         if self.awaits_key && (is_alone || is_video && unit.random_access) {
             self.awaits_key = false;
@@ -257,7 +356,8 @@ impl Feed {
             track.writer = TagWriter::new(unit).ok();
         }
         let written = track.writer.as_mut().map(|writer| writer.write(unit, composition_ms));
-        let Some(Ok((written, body))) = written else {
+        let Some((written, body)) = written.and_then(Result::ok).filter(|(_, body)| body.len() <= BODY_MAX)
+        else {
             self.counters.damaged = self.counters.damaged.saturating_add(1);
             return;
         };

@@ -136,6 +136,17 @@ impl ForwardQueue {
         Some((Item::Tag { is_video, time, body: entry.body }, entry.kind))
     }
 
+    /// Drops all that waits.
+    pub(super) fn clear(&mut self) -> Dropped {
+        let count = |queue: &mut VecDeque<Entry>| {
+            let all = queue.drain(..).filter(|entry| entry.kind != Kind::Header);
+            all.fold(0u64, |count, _| count.saturating_add(1))
+        };
+        let (pictures, sounds) = (count(&mut self.video), count(&mut self.audio));
+        self.bytes = 0;
+        Dropped { pictures, sounds, awaits_key: true }
+    }
+
     pub(super) fn poll_timeout(&self) -> Time {
         if self.described.is_some() {
             return Time::ZERO;

@@ -12,7 +12,7 @@ use glassline_io::tls::{Connector, READ_BYTES_MIN, Roots};
 use glassline_media::Time;
 use glassline_transport::rtmp::Address;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
@@ -76,6 +76,15 @@ impl Waiting {
     }
 }
 
+/// What an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The configuration's own.
+    Configured,
+    /// A service has redirected to it.
+    Redirected,
+}
+
 type Found = Receiver<io::Result<Vec<SocketAddr>>>;
 
 /// What is kept from one attempt to the next.
@@ -83,30 +92,47 @@ type Found = Receiver<io::Result<Vec<SocketAddr>>>;
 pub(super) struct Connecting {
     /// A name that is being resolved: a resolver that hangs must not take more and more threads.
     resolving: Option<(String, u16, Found)>,
-    /// The authorities are read when they are first needed.
+    /// The authorities are read when they are first needed, and anew after a handshake that failed: their file may be another one then.
     connector: Option<Connector>,
+    /// The configured address is one of this host or its network.
+    is_near: bool,
 }
 
 impl Connecting {
-    /// Connects to `address`.
+    /// Connects to `address`. A service may not redirect into this host's own network, where its word counts for nothing, unless it
+    /// stands there itself.
     pub(super) fn connect(
         &mut self,
         address: &Address,
+        target: Target,
         roots: &Roots,
         waiting: &mut Waiting,
         board: &Board,
     ) -> Result<Wire, NoConnection> {
-        let peers = self.resolve(address, waiting, board)?;
+        let mut peers = self.resolve(address, waiting, board)?;
+        if target == Target::Redirected && !self.is_near {
+            peers.retain(|peer| !is_near(peer.ip()));
+            if peers.is_empty() {
+                let words = "the server redirects to a loopback, private or link-local address";
+                return Err(NoConnection::Failed(words.to_owned()));
+            }
+        }
         let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
         for peer in resolve::in_turns(&peers).into_iter().take(ADDRESSES_MAX) {
             match reach(peer, waiting, board) {
                 Ok(Ok(socket)) => {
                     board.connected(peer);
-                    return if address.tls {
-                        self.secure(socket, address, roots, waiting, board)
-                    } else {
-                        Ok(Wire::Plain(socket))
-                    };
+                    if target == Target::Configured {
+                        self.is_near = is_near(peer.ip());
+                    }
+                    if !address.tls {
+                        return Ok(Wire::Plain(socket));
+                    }
+                    let secured = self.secure(socket, address, roots, waiting, board);
+                    if secured.is_err() {
+                        self.connector = None;
+                    }
+                    return secured;
                 }
                 Ok(Err(error)) => failure = error,
                 Err(stopped) => return Err(stopped),
@@ -191,6 +217,26 @@ impl Connecting {
     }
 }
 
+/// Whether an address is of this host or its network: loopback, unspecified, private (RFC 1918, and RFC 6598 of providers), unique local
+/// (RFC 4193) and link-local ones, also within IPv6 (RFC 4291 §2.5.5.2, RFC 6052).
+fn is_near(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let is_shared = matches!(ip.octets(), [100, 64..=127, ..]);
+            let is_this = ip.octets()[0] == 0;
+            is_this || is_shared || ip.is_loopback() || ip.is_private() || ip.is_link_local()
+        }
+        IpAddr::V6(ip) => match ip.segments() {
+            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                is_near(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)).into())
+            }
+            _ => {
+                ip.is_loopback() || ip.is_unspecified() || ip.is_unique_local() || ip.is_unicast_link_local()
+            }
+        },
+    }
+}
+
 /// A socket that is connected to `peer`, or why there is none; fails where the thread has to end.
 fn reach(
     peer: SocketAddr,
@@ -217,6 +263,40 @@ fn reach(
         }
         if waiting.clock.now() >= deadline {
             return Ok(Err(ErrorKind::TimedOut.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_host_and_its_network_are_near() {
+        for near in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "::1",
+            "::",
+            "fc00::1",
+            "fd12::1",
+            "fe80::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
+        ] {
+            assert!(is_near(near.parse().unwrap()), "{near}");
+        }
+        for far in
+            ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2001:4860::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+        {
+            assert!(!is_near(far.parse().unwrap()), "{far}");
         }
     }
 }

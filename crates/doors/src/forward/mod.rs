@@ -8,7 +8,9 @@
 //! the service when the stream is over.
 
 mod connect;
+mod line;
 mod metadata;
+mod outgoing;
 mod status;
 mod worker;
 
@@ -37,9 +39,20 @@ struct Running {
 #[derive(Default)]
 struct State {
     running: Vec<Running>,
+    /// What forwards have done so far that end at this moment.
+    ending: Vec<Arc<Board>>,
     /// What forwards have done that are wanted no more: counters never become less.
     ended: Totals,
     is_used: bool,
+}
+
+impl State {
+    /// Takes out the forwards that have to end. What they have done counts on meanwhile.
+    fn take_out(&mut self, is_doomed: impl Fn(&Running) -> bool) -> Vec<Running> {
+        let doomed: Vec<_> = self.running.extract_if(.., |running| is_doomed(running)).collect();
+        self.ending.extend(doomed.iter().map(|running| Arc::clone(&running.board)));
+        doomed
+    }
 }
 
 /// All forwards that run. Dropping it ends them.
@@ -64,8 +77,7 @@ impl Forwards {
     pub fn arrange(&self, streams: &Arc<Streams>, wanted: Vec<WantedForward>) {
         let mut state = self.lock();
         state.is_used |= !wanted.is_empty();
-        let doomed: Vec<_> =
-            state.running.extract_if(.., |running| !wanted.contains(&running.wanted)).collect();
+        let doomed = state.take_out(|running| !wanted.contains(&running.wanted));
         drop(state);
         self.end_all(doomed);
         for wanted in wanted {
@@ -83,7 +95,7 @@ impl Forwards {
     /// Ends all of them.
     pub fn end(&self) {
         // Threads that serve viewers ask for figures meanwhile.
-        let doomed = std::mem::take(&mut self.lock().running);
+        let doomed = self.lock().take_out(|_| true);
         self.end_all(doomed);
     }
 
@@ -92,7 +104,9 @@ impl Forwards {
         for running in doomed {
             let board = Arc::clone(&running.board);
             drop(running);
-            self.lock().ended.add(&board.totals());
+            let mut state = self.lock();
+            state.ending.retain(|ending| !Arc::ptr_eq(ending, &board));
+            state.ended.add(&board.totals());
         }
     }
 }
@@ -125,7 +139,8 @@ impl Companion for Forwards {
             return Vec::new();
         }
         let mut all = state.ended;
-        state.running.iter().for_each(|running| all.add(&running.board.totals()));
+        let boards = state.running.iter().map(|running| &running.board).chain(&state.ending);
+        boards.for_each(|board| all.add(&board.totals()));
         let publishing = state.running.iter().filter(|running| running.board.is_publishing()).count() as u64;
         let count = |name, help, value| ServiceCount { name, is_gauge: false, help, value };
         let gauge = |name, help, value| ServiceCount { name, is_gauge: true, help, value };

@@ -6,25 +6,20 @@
 //!                                       └────┴─ waiting ◄─┘ 1 s, 2 s, 4 s … 60 s
 //! ```
 
-use super::connect::{Connecting, NoConnection, Waiting};
-use super::metadata;
+use super::connect::{Connecting, NoConnection, Target, Waiting};
+use super::line::{FAREWELL, Line, OUT_BYTES, Over, STALL, Source, failed, refused};
 use super::status::{Board, Phase};
 use crate::log_throttle::LogThrottle;
 use glassline_delivery::backoff::Backoff;
-use glassline_delivery::forward::{Feed, Item};
+use glassline_delivery::forward::Feed;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
-use glassline_io::client::Wire;
 use glassline_io::poll::{Poller, Waker};
-use glassline_io::random;
-use glassline_io::tls::{READ_BYTES_MIN, Roots};
+use glassline_io::tls::Roots;
 use glassline_media::container::flv::mux::TagFormat;
 use glassline_media::{Codec, Time};
-use glassline_streams::{Entering, Streams, Unit, Units};
-use glassline_transport::rtmp::client::Step;
-use glassline_transport::rtmp::handshake::RANDOM_BYTES;
-use glassline_transport::rtmp::{Address, ClientError, ClientEvent, ClientSession};
-use std::io;
+use glassline_streams::{Entering, Streams};
+use glassline_transport::rtmp::Address;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,19 +55,8 @@ impl Default for Pauses {
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// A stream that was published for so long was a good one: the next failure is a first one.
 const GOOD_RUN: Duration = Duration::from_secs(60);
-/// Bytes that wait for room in the socket before more is taken of what can still be dropped, and that the system holds.
-const OUT_BYTES: usize = 64 << 10;
-const UNSENT_BYTES: u32 = 128 << 10;
-/// A service that takes nothing for so long, although something waits, is gone.
-const STALL: Duration = Duration::from_secs(20);
-/// How long the end waits for the last bytes to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// Units that are read in a row; then the socket gets its turn.
-const UNITS_A_TURN: usize = 256;
 /// Figures are written down this often.
 const FIGURES: Duration = Duration::from_millis(250);
-/// A service that closes within this time has looked at the stream key.
-const KEY_TRIED: Duration = Duration::from_secs(5);
 /// A service may send a publisher on so often.
 const REDIRECTS_MAX: usize = 3;
 /// All that a tag can carry.
@@ -86,44 +70,6 @@ const CODECS: [Codec; 8] = [
     Codec::Ac3,
     Codec::EAc3,
 ];
-
-/// How an attempt has ended.
-enum Over {
-    /// The thread has to end.
-    Stopped,
-    /// The stream is over: nothing is wrong.
-    StreamEnded,
-    /// The service wants the stream elsewhere.
-    Redirected(String),
-    Failed {
-        reason: String,
-        is_refused: bool,
-    },
-}
-
-impl From<NoConnection> for Over {
-    fn from(none: NoConnection) -> Over {
-        match none {
-            NoConnection::Stopped => Over::Stopped,
-            NoConnection::Failed(reason) => Over::Failed { reason, is_refused: false },
-        }
-    }
-}
-
-impl From<ClientError> for Over {
-    fn from(error: ClientError) -> Over {
-        let is_refused = matches!(error, ClientError::Refused { .. });
-        Over::Failed { reason: error.to_string(), is_refused }
-    }
-}
-
-fn failed(reason: impl Into<String>) -> Over {
-    Over::Failed { reason: reason.into(), is_refused: false }
-}
-
-fn refused(reason: impl Into<String>) -> Over {
-    Over::Failed { reason: reason.into(), is_refused: true }
-}
 
 /// What wakes a subscription's reader.
 struct Wakes(Waker);
@@ -181,12 +127,12 @@ impl Worker {
                     // Services want a moment before the next stream of a key.
                     let until = self.now() + self.pauses.least;
                     match self.rest(until) {
-                        Ok(()) => continue,
+                        Ok(_) => continue,
                         Err(_) => return,
                     }
                 }
                 Over::Redirected(_) => (format!("redirected more than {REDIRECTS_MAX} times"), false),
-                Over::Failed { reason, is_refused } => (reason, is_refused),
+                Over::Failed { reason, is_refused, .. } => (reason, is_refused),
             };
             let (now, pause) = (self.waiting.clock.now(), backoff.fail());
             if self.throttle.end(&reason, GOOD_RUN, now) {
@@ -195,82 +141,100 @@ impl Worker {
             }
             self.board.fail(&reason, is_refused);
             self.board.enter(Phase::Waiting { until: now + pause, is_refused });
-            if self.rest(now + pause).is_err() {
-                return;
+            match self.rest(now + pause) {
+                // The next publisher has done nothing wrong.
+                Ok(true) => backoff.reset(),
+                Ok(false) => {}
+                Err(_) => return,
             }
         }
     }
 
-    fn rest(&mut self, until: Time) -> Result<(), NoConnection> {
-        while self.waiting.clock.now() < until {
-            self.waiting.wait(until, &self.board)?;
+    /// Waits until then, and after the shortest pause no longer than the stream has a publisher. Returns whether that has gone.
+    fn rest(&mut self, until: Time) -> Result<bool, NoConnection> {
+        let least = self.now() + self.pauses.least;
+        loop {
+            let now = self.now();
+            if now >= until {
+                return Ok(false);
+            }
+            if now >= least && !self.is_published() {
+                return Ok(true);
+            }
+            self.waiting.wait(until.min(now + LOOK_AGAIN), &self.board)?;
         }
-        Ok(())
+    }
+
+    /// Whether the stream has a publisher.
+    fn is_published(&self) -> bool {
+        let live = self.streams.find(&self.wanted.stream);
+        live.is_some_and(|live| live.published_since().is_some())
     }
 
     /// Waits until the stream has a publisher.
     fn wait_for_stream(&mut self) -> Result<(), NoConnection> {
         let mut is_idle = false;
-        loop {
-            let live = self.streams.find(&self.wanted.stream);
-            if live.is_some_and(|live| live.published_since().is_some()) {
-                return Ok(());
-            }
+        while !self.is_published() {
             if !std::mem::replace(&mut is_idle, true) {
                 self.board.enter(Phase::Idle);
             }
             let until = self.now() + LOOK_AGAIN;
             self.waiting.wait(until, &self.board)?;
         }
+        Ok(())
     }
 
     /// One attempt, with the redirects of the service.
     fn attempt(&mut self, published: &mut Option<Time>) -> Over {
+        // What is carried as something else is not connected for.
+        if let Some(live) = self.streams.find(&self.wanted.stream)
+            && let Err(over) = check(live.mux)
+        {
+            return over;
+        }
         let mut address = self.wanted.address.clone();
-        for _ in 0..=REDIRECTS_MAX {
-            let to = match self.publish(&address, published) {
+        for redirects in 0..=REDIRECTS_MAX {
+            let target = if redirects == 0 { Target::Configured } else { Target::Redirected };
+            let to = match self.publish(&address, target, published) {
                 Err(Over::Redirected(to)) => to,
+                // A redirect may have a stream key where it should have a name.
+                Err(Over::Failed { reason, is_refused, is_ours }) => {
+                    return Over::Failed { reason: address.hide_key(&reason), is_refused, is_ours };
+                }
                 Err(over) => return over,
                 Ok(()) => return Over::StreamEnded,
             };
             match address.redirected(&to) {
-                Ok(next) => {
-                    tracing::info!(stream = %self.wanted.stream, "forward is redirected to {next}");
-                    address = next;
-                }
+                Ok(next) => address = next,
                 Err(wrong) => return failed(format!("the server {wrong}")),
+            }
+            // The application of a redirect may be a stream key: host and port alone are told.
+            let (host, port) = (address.hide_key(&address.host), address.port);
+            if self.throttle.should_log(&format!("redirected to {host}")) {
+                tracing::info!(stream = %self.wanted.stream, "forward is redirected to {host} port {port}");
             }
         }
         Over::Redirected(String::new())
     }
 
     /// Connects, and publishes the stream until it is over.
-    fn publish(&mut self, address: &Address, published: &mut Option<Time>) -> Result<(), Over> {
+    fn publish(
+        &mut self,
+        address: &Address,
+        target: Target,
+        published: &mut Option<Time>,
+    ) -> Result<(), Over> {
         let Worker { connecting, waiting, board, wanted, .. } = self;
-        let wire = connecting.connect(address, &wanted.roots, waiting, board)?;
-        let socket = wire.socket();
-        // Where these are refused the connection works without them.
-        let _ = socket.limit_unsent(UNSENT_BYTES);
-        let _ = socket.give_up_after(STALL);
-        let random = noise().map_err(|error| failed(error.to_string()))?;
-        let session = ClientSession::new(address.clone(), &random, self.now());
-        let mut line = Line {
-            wire,
-            session,
-            out: Vec::new(),
-            written: 0,
-            sent: 0,
-            moved: self.now(),
-            room: vec![0; READ_BYTES_MIN],
-            source: None,
-        };
+        let wire = connecting.connect(address, target, &wanted.roots, waiting, board)?;
+        let mut line =
+            Line::new(wire, address.clone(), self.now()).map_err(|error| failed(error.to_string()))?;
         let over = self.converse(&mut line, published);
-        if let Some(Source { feed, .. }) = &line.source {
-            self.board.observe(line.sent, feed.counters(), Duration::ZERO);
-        }
-        if matches!(over, Ok(()) | Err(Over::Stopped)) {
+        let is_theirs = matches!(over, Err(Over::Failed { is_ours: false, .. }));
+        if !is_theirs {
             line.farewell(&mut self.waiting);
         }
+        let counters = line.finish();
+        self.board.observe(line.outgoing.sent(), counters, Duration::ZERO);
         over
     }
 
@@ -279,7 +243,8 @@ impl Worker {
         let mut ends_by: Option<Time> = None;
         loop {
             let now = self.now();
-            if line.read(now)? {
+            let read = line.read(now)?;
+            if read.is_published {
                 *published = Some(now);
                 self.began(line, now)?;
             }
@@ -288,7 +253,7 @@ impl Worker {
             line.write(now)?;
             if has_ended {
                 let by = *ends_by.get_or_insert(now + FAREWELL);
-                let is_drained = line.waits() == 0
+                let is_drained = line.outgoing.waits() == 0
                     && line.source.as_ref().is_none_or(|source| source.feed.poll_timeout() == Time::NEVER);
                 if is_drained || now >= by {
                     return Ok(());
@@ -298,19 +263,19 @@ impl Worker {
                 && now >= figures_due
             {
                 figures_due = now + FIGURES;
-                self.board.observe(line.sent, source.feed.counters(), source.feed.behind(now));
+                self.board.observe(line.outgoing.sent(), line.counters(), source.feed.behind(now));
             }
-            if has_more {
+            if has_more || read.has_more {
                 self.waiting.wait(now, &self.board)?;
                 continue;
             }
             let mut due = line.session.poll_timeout().min(ends_by.unwrap_or(Time::NEVER));
-            if line.waits() > 0 {
+            if line.outgoing.waits() > 0 {
                 due = due.min(line.moved + STALL);
             }
             if let Some(source) = &line.source {
                 due = due.min(figures_due);
-                if line.waits() < OUT_BYTES {
+                if line.outgoing.waits() < OUT_BYTES {
                     due = due.min(source.feed.poll_timeout());
                 }
             }
@@ -325,11 +290,7 @@ impl Worker {
         let Some(subscription) = streams.subscribe(&wanted.stream, Entering::Newest, waker) else {
             return Err(Over::StreamEnded);
         };
-        let mux = subscription.mux();
-        if mux != Mux::MpegTs {
-            let words = format!("the stream is carried as {}; only MPEG-TS is forwarded", mux.extension());
-            return Err(refused(words));
-        }
+        check(subscription.mux())?;
         let units = subscription.into_units().ok_or_else(|| refused("the stream is no MPEG-TS"))?;
         // A server that lists no letters is not asked further: services take H.265 and AV1 without saying so, as OBS sends them.
         let takes = |codec: &Codec| match TagFormat::of(*codec) {
@@ -348,175 +309,10 @@ impl Worker {
     }
 }
 
-/// The stream that is published.
-struct Source {
-    units: Units,
-    feed: Feed,
-    began: Time,
-}
-
-/// A connection to a service.
-struct Line {
-    wire: Wire,
-    session: ClientSession,
-    /// What waits for room in the socket, of which so many bytes are written.
-    out: Vec<u8>,
-    written: usize,
-    /// Bytes that were written in all.
-    sent: u64,
-    /// When bytes were written last, or nothing waited.
-    moved: Time,
-    room: Vec<u8>,
-    source: Option<Source>,
-}
-
-impl Line {
-    /// Bytes that wait for room in the socket.
-    fn waits(&self) -> usize {
-        self.out.len() - self.written
+/// Whether a stream that is carried so can be forwarded.
+fn check(mux: Mux) -> Result<(), Over> {
+    if mux == Mux::MpegTs {
+        return Ok(());
     }
-
-    /// Takes what has come. Returns whether the service has the stream from now on.
-    fn read(&mut self, now: Time) -> Result<bool, Over> {
-        let mut is_published = false;
-        loop {
-            let count = match self.wire.read(&mut self.room) {
-                Ok(None) => return Ok(is_published),
-                Ok(Some(0)) => return Err(self.closed("", now)),
-                Ok(Some(count)) => count,
-                Err(error) => return Err(self.closed(&format!(": {error}"), now)),
-            };
-            let mut bytes = self.room.get(..count).unwrap_or_default();
-            while let Some(event) = self.session.push(&mut bytes, now)? {
-                match event {
-                    ClientEvent::Published => is_published = true,
-                    ClientEvent::Redirected(to) => return Err(Over::Redirected(to)),
-                }
-            }
-        }
-    }
-
-    fn closed(&self, why: &str, now: Time) -> Over {
-        let is_new = self.source.as_ref().is_none_or(|source| now.since(source.began) < KEY_TRIED);
-        match self.session.step() {
-            // nginx-rtmp and services say so, without words, that a stream key is wrong or in use.
-            Step::Published if is_new => failed(format!(
-                "the server has closed the connection as soon as the stream was published: the stream key may be wrong, or in use{why}"
-            )),
-            Step::Published => failed(format!("the server has closed the connection{why}")),
-            step => {
-                failed(format!("the server has closed the connection instead of an answer to {step}{why}"))
-            }
-        }
-    }
-
-    /// Moves the stream's units into the socket, as far as it has room. Returns whether there is more, and whether the stream is over.
-    fn take_units(&mut self, now: Time) -> Result<(bool, bool), Over> {
-        let Some(Source { units, feed, .. }) = &mut self.source else { return Ok((false, false)) };
-        let (mut has_more, mut has_ended) = (true, false);
-        for _ in 0..UNITS_A_TURN {
-            match units.poll() {
-                Ok(Unit::Program(program)) => {
-                    feed.program(&program).map_err(|error| refused(error.to_string()))?;
-                }
-                Ok(Unit::Unit { pid, unit }) => feed.push(pid, unit, now),
-                Ok(Unit::FellBehind) => feed.skip(),
-                Ok(Unit::Ended) => {
-                    (has_more, has_ended) = (false, true);
-                    break;
-                }
-                Ok(Unit::Pending) => {
-                    has_more = false;
-                    break;
-                }
-                Err(error) => {
-                    // The system has no memory for a moment: the next look tries again.
-                    tracing::debug!(%error, "a stream that is forwarded cannot be read");
-                    has_more = false;
-                    break;
-                }
-            }
-        }
-        loop {
-            let begun = self.session.take_output();
-            self.out.extend_from_slice(&begun);
-            if self.out.len() - self.written >= OUT_BYTES {
-                break;
-            }
-            match feed.poll(now) {
-                Some(Item::Metadata(described)) => {
-                    self.session.send_metadata(&metadata::properties(&described));
-                }
-                Some(Item::Tag { is_video, time, body }) => self.session.send_media(is_video, time, body),
-                None => break,
-            }
-        }
-        Ok((has_more, has_ended))
-    }
-
-    /// Writes what fits.
-    fn write(&mut self, now: Time) -> Result<(), Over> {
-        let begun = self.session.take_output();
-        self.out.extend_from_slice(&begun);
-        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match self.wire.write(rest) {
-                Ok(Some(count)) => {
-                    self.written += count;
-                    self.sent += count as u64;
-                    self.moved = now;
-                }
-                Ok(None) => break,
-                Err(error) => return Err(self.closed(&format!(": {error}"), now)),
-            }
-        }
-        if self.waits() == 0 {
-            self.moved = now;
-        }
-        // What is written is moved away where that is cheap: all of it, or much.
-        if self.waits() == 0 || self.written >= 4 * OUT_BYTES {
-            self.out.drain(..self.written);
-            self.written = 0;
-        }
-        match self.wire.flush() {
-            Ok(_) if now.since(self.moved) >= STALL => {
-                Err(failed(format!("the server has taken nothing for {} s", STALL.as_secs())))
-            }
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.closed(&format!(": {error}"), now)),
-        }
-    }
-
-    /// Says that the stream is over, and waits a moment until that has left.
-    fn farewell(&mut self, waiting: &mut Waiting) {
-        self.session.unpublish();
-        let until = waiting.clock.now() + FAREWELL;
-        let mut ready = Vec::new();
-        loop {
-            let now = waiting.clock.now();
-            let has_left = match self.write(now) {
-                Ok(()) => self.waits() == 0 && self.wire.flush().unwrap_or(true),
-                Err(_) => return,
-            };
-            if has_left || now >= until {
-                break;
-            }
-            if waiting.poller.wait(Some(until.since(now)), &mut ready).is_err() {
-                return;
-            }
-            waiting.waker.clear();
-        }
-        self.wire.end();
-        if let Wire::Plain(socket) = &self.wire {
-            let _ = socket.end();
-        }
-    }
-}
-
-/// Random bytes for a handshake.
-fn noise() -> io::Result<[u8; RANDOM_BYTES]> {
-    let mut bytes = [0; RANDOM_BYTES];
-    for piece in bytes.chunks_mut(32) {
-        piece.copy_from_slice(random::seed()?.get(..piece.len()).unwrap_or_default());
-    }
-    Ok(bytes)
+    Err(refused(format!("the stream is carried as {}; only MPEG-TS is forwarded", mux.extension())))
 }

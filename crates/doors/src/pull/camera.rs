@@ -349,7 +349,8 @@ impl Running {
         self.wire = Some(match &self.secured {
             None => Wire::plain(connection),
             Some(host) => {
-                let session = context.trust.connect(&entry.roots, host).map_err(|error| error.to_string())?;
+                let session =
+                    context.trust.connect_rtsp(&entry.roots, host).map_err(|error| error.to_string())?;
                 Wire::secured(connection, session)
             }
         });

@@ -83,15 +83,23 @@ pub trait Sources: Server {
 struct Trust(Vec<(Roots, Connector)>);
 
 impl Trust {
-    /// A session with `host`, which one of `roots` has to vouch for.
+    /// A session over HTTP with `host`, which one of `roots` has to vouch for.
     fn connect(&mut self, roots: &Roots, host: &str) -> Result<Session, TlsError> {
+        self.connector(roots)?.connect(host)
+    }
+
+    /// The same over RTSP, for which no protocol of HTTP is named: a camera that checks the name would refuse it.
+    fn connect_rtsp(&mut self, roots: &Roots, host: &str) -> Result<Session, TlsError> {
+        self.connector(roots)?.without_protocol().connect(host)
+    }
+
+    fn connector(&mut self, roots: &Roots) -> Result<Connector, TlsError> {
         if let Some((_, connector)) = self.0.iter().find(|(known, _)| known == roots) {
-            return connector.connect(host);
+            return Ok(connector.clone());
         }
         let connector = Connector::new(roots, Accept::RegularFile)?;
-        let session = connector.connect(host);
-        self.0.push((roots.clone(), connector));
-        session
+        self.0.push((roots.clone(), connector.clone()));
+        Ok(connector)
     }
 }
 

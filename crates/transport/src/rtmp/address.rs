@@ -31,12 +31,17 @@ pub struct Address {
     pub key: String,
     /// Host and port as they were written.
     authority: String,
+    /// What a redirect had behind a question mark, with it: a service finds the publisher by it. Empty of other addresses.
+    query: String,
+    /// The stream keys of the addresses that were redirected to this one.
+    earlier: Vec<String>,
 }
 
 /// Without the stream key.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.tc_url())
+        let scheme = if self.tls { "rtmps" } else { "rtmp" };
+        write!(f, "{scheme}://{}/{}", self.authority, self.app)
     }
 }
 
@@ -60,16 +65,18 @@ impl Address {
         let whole = |app: &str, key: &str| (!app.is_empty() && !key.is_empty()).then_some(());
         let (mut address, path, query) = Address::parse_place(text)?;
         let (app, key) = path.rsplit_once('/').unwrap_or((&path, ""));
+        let app = app.trim_matches('/');
         whole(app, key).ok_or(
             "names no stream key: write rtmp://HOST/APP/KEY, the server's address with the stream key behind it",
         )?;
-        address.app = app.trim_matches('/').to_owned();
+        address.app = app.to_owned();
         address.key = format!("{key}{query}");
         Ok(address)
     }
 
-    /// Where a server redirects a publisher to (`ex.redirect` of a rejected `connect`): the same stream key, unless the new address
-    /// has one part of a path more than the application had.
+    /// Where a server redirects a publisher to (`ex.redirect` of a rejected `connect`). The stream key stays, and so does its query; of
+    /// the same application a part of the path behind it is the stream's other name. A query of the redirect goes into
+    /// [`Address::tc_url`] and never into the stream key: a redirect could otherwise publish with credentials of its own choice.
     ///
     /// # Errors
     /// The text is no address; or it leads from TLS to where there is none, which would show the stream key.
@@ -78,13 +85,20 @@ impl Address {
         if self.tls && !address.tls {
             return Err("redirects from rtmps:// to rtmp://, where the stream key could be read".to_owned());
         }
-        let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).count();
         let path = path.trim_matches('/');
+        let own_query = self.key.find('?').and_then(|at| self.key.get(at..)).unwrap_or_default();
         (address.app, address.key) = match path.rsplit_once('/') {
-            Some((app, key)) if parts(path) > parts(&self.app) => (app.to_owned(), format!("{key}{query}")),
+            Some((app, name)) if app.trim_end_matches('/') == self.app => {
+                (self.app.clone(), format!("{name}{own_query}"))
+            }
             _ if path.is_empty() => (self.app.clone(), self.key.clone()),
             _ => (path.to_owned(), self.key.clone()),
         };
+        address.query = query;
+        address.earlier.clone_from(&self.earlier);
+        if address.key != self.key {
+            address.earlier.push(self.key.clone());
+        }
         Ok(address)
     }
 
@@ -120,29 +134,38 @@ impl Address {
         if host.is_empty() || host.contains(['[', ']']) {
             return Err("names no host".to_owned());
         }
-        let (app, key) = (String::new(), String::new());
         let (host, authority) = (host.to_owned(), authority.to_owned());
-        Ok((Address { tls, host, port, app, key, authority }, path.to_owned(), query.to_owned()))
+        let (app, key, own_query) = (String::new(), String::new(), String::new());
+        let address = Address { tls, host, port, app, key, authority, query: own_query, earlier: Vec::new() };
+        Ok((address, path.to_owned(), query.to_owned()))
     }
 
-    /// What a client says it connects to (`tcUrl`): all but the stream key.
+    /// What a client says it connects to (`tcUrl`): all but the stream key. A redirect's query is in it, which is for the server alone.
     pub fn tc_url(&self) -> String {
-        let scheme = if self.tls { "rtmps" } else { "rtmp" };
-        format!("{scheme}://{}/{}", self.authority, self.app)
+        format!("{self}{}", self.query)
     }
 
-    /// Text of the server, in which the stream key may stand, without it.
-    pub(super) fn hide_key(&self, text: &str) -> String {
-        let (name, query) = self.key.split_once('?').unwrap_or((&self.key, ""));
-        let values = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(_, value)| value);
+    /// Text in which the stream key may stand, or one that was redirected to this address, without them. It has no control
+    /// characters either: between the letters of a key they would keep it from being found.
+    pub fn hide_key(&self, text: &str) -> String {
+        let keys = self.earlier.iter().chain([&self.key]);
+        let mut secrets: Vec<&str> = keys.flat_map(|key| secrets(key)).chain(secrets(&self.query)).collect();
+        secrets.retain(|secret| secret.len() >= SECRET_MIN);
         // Longest first: what stands within another one is not found any more behind it.
-        let secrets = [self.key.as_str(), query].into_iter().chain(values).chain([name]);
-        let mut hidden = text.to_owned();
-        for secret in secrets.filter(|secret| secret.len() >= SECRET_MIN) {
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let mut hidden: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        for secret in secrets {
             hidden = hidden.replace(secret, "…");
         }
         hidden
     }
+}
+
+/// A stream key, its name, its query, and what is in this.
+fn secrets(key: &str) -> impl Iterator<Item = &str> {
+    let (name, query) = key.split_once('?').unwrap_or((key, ""));
+    let pairs = query.split('&').flat_map(|pair| [pair, pair.split_once('=').map_or("", |(_, value)| value)]);
+    [key, name, query].into_iter().chain(pairs)
 }
 
 /// Whether it is TLS, and what stands behind the scheme.
@@ -212,6 +235,7 @@ mod tests {
             ("rtmp://h/app", "stream key"),
             ("rtmp://h/app/", "stream key"),
             ("rtmp://h//key", "stream key"),
+            ("rtmp://h///key", "stream key"),
             ("rtmp:///app/key", "host"),
             ("rtmp://h:0/app/key", "port"),
             ("rtmp://h:x/app/key", "port"),
@@ -233,6 +257,11 @@ mod tests {
             assert!(!shown.contains("SECRET") && !shown.contains("OTHER"), "{shown}");
         }
         assert_eq!(address.hide_key("no SECRET-KEY here, nor SECRET-KEY?token=OTHER"), "no … here, nor …");
+        // A secret within another one, a pair that has no value, and control characters within a key.
+        let address = Address::parse("rtmp://h/app/LONG-abc-KEY?a=abc&WORD").unwrap();
+        assert_eq!(address.hide_key("LONG-abc-KEY is no key, abc no value"), "… is no key, … no value");
+        assert_eq!(address.hide_key("the WORD"), "the …");
+        assert_eq!(address.hide_key("LONG-\u{1}abc-\nKEY"), "…");
     }
 
     #[test]
@@ -243,7 +272,18 @@ mod tests {
         assert_eq!(to("rtmp://edge:1936/app").unwrap(), ("edge".into(), 1936, "app".into(), key()));
         assert_eq!(to("rtmp://edge/app/").unwrap(), ("edge".into(), 1935, "app".into(), key()));
         assert_eq!(to("rtmp://edge/").unwrap(), ("edge".into(), 1935, "app".into(), key()));
-        assert_eq!(to("rtmps://edge/new/other").unwrap(), ("edge".into(), 443, "new".into(), "other".into()));
+        // Another application has our key; another name within the same one has our query, and never one of the redirect's.
+        let moved = to("rtmps://edge/new/other").unwrap();
+        assert_eq!(moved, ("edge".into(), 443, "new/other".into(), key()));
+        for text in ["rtmp://edge/app/other", "rtmp://edge/app/other?a=theirs"] {
+            assert_eq!(to(text).unwrap().3, "other?a=b", "{text}");
+        }
+        let moved = address.redirected("rtmp://edge/app?a=theirs").unwrap();
+        assert_eq!((moved.key.clone(), moved.tc_url()), (key(), "rtmp://edge/app?a=theirs".into()));
+        assert!(!format!("{moved} {moved:?}").contains("theirs"));
+        // What was hidden stays so.
+        let moved = address.redirected("rtmp://edge/app/other").unwrap().redirected("rtmp://third").unwrap();
+        assert_eq!(moved.hide_key("KEY, other, KEY?a=b"), "…, …, …");
         assert!(to("http://edge/app").is_err());
         let secure = Address::parse("rtmps://h/app/KEY").unwrap();
         assert!(secure.redirected("rtmp://h/app").is_err());

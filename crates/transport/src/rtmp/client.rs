@@ -159,6 +159,8 @@ pub struct ClientSession {
     /// After how many bytes an acknowledgement is wanted, and how many have come since the last.
     window: Option<u32>,
     unacknowledged: u32,
+    /// The window that the server was told last.
+    told_window: u32,
     out: Vec<u8>,
     events: VecDeque<ClientEvent>,
     counters: ClientCounters,
@@ -181,6 +183,7 @@ impl ClientSession {
             listed: None,
             window: None,
             unacknowledged: 0,
+            told_window: WINDOW_BYTES,
             out,
             events: VecDeque::new(),
             counters: ClientCounters::default(),
@@ -317,8 +320,9 @@ impl ClientSession {
                 self.window = number(&message.payload).filter(|&window| window > 0);
             }
             message::SET_PEER_BANDWIDTH => {
-                // Section 5.4.5: the window is told anew where it is another one.
-                if let Some(window) = number(&message.payload).filter(|&window| window != WINDOW_BYTES) {
+                // Section 5.4.5: the window is told anew where it is another one than the last.
+                if let Some(window) = number(&message.payload).filter(|&window| window != self.told_window) {
+                    self.told_window = window;
                     let told = window.to_be_bytes().to_vec();
                     self.send(CONTROL, &message::protocol(message::WINDOW_SIZE, told));
                 }

@@ -325,6 +325,9 @@ fn pings_and_windows_are_answered() {
     service.send(&message::protocol(message::SET_PEER_BANDWIDTH, vec![0, 0, 4, 0, 2])).unwrap();
     let window = service.sent().pop().unwrap();
     assert_eq!((window.kind, number(&window.payload)), (message::WINDOW_SIZE, Some(1024)));
+    // It is told once: a server that asks again and again costs nothing.
+    service.send(&message::protocol(message::SET_PEER_BANDWIDTH, vec![0, 0, 4, 0, 2])).unwrap();
+    assert_eq!(service.sent(), []);
     service.send(&message::protocol(message::WINDOW_SIZE, vec![0, 0, 4, 0])).unwrap();
     while service.client.unacknowledged > 0 {
         service.answer("onBWDone", 0.0, Value::Null, Value::Null).unwrap();
