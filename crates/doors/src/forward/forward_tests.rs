@@ -5,6 +5,7 @@ use crate::Server;
 use crate::testing::{House, name};
 use crate::testing_tls::{acceptor, certificate};
 use crate::wire::Wire;
+use glassline_delivery::stream::Mux;
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{READ_BYTES_MIN, Roots};
 use glassline_media::container::flv::demux::{self, Tags};
@@ -273,14 +274,19 @@ fn a_publisher_that_comes_back_with_another_clock_goes_on_where_it_was() {
     encoder.send();
     peer.take();
     let before = peer.units(|| encoder.send(), |units| units.len() > 20);
-    drop(encoder);
-    let mut encoder = Encoder::at(&service.house, 100, 10);
-    let after = peer
-        .units(|| encoder.send(), |units| slices(units).iter().filter(|slice| slice[0] == 0x65).count() > 2);
-    let all = [before, after].concat();
-    assert!(all.windows(2).all(|pair| pair[1].dts.0 >= pair[0].dts.0 - 90_000), "times never go back");
+    let mut all = before;
+    // Another clock, 3 s back, and 9 s ahead, which is a hole of the same clock.
+    for (jump, jumps) in [(None, 1), (Some(-75), 2), (Some(225), 2)] {
+        let begin = jump.map_or(10, |jump| encoder.begin + i64::from(encoder.number) + jump);
+        drop(encoder);
+        encoder = Encoder::at(&service.house, 100, begin);
+        let is_enough =
+            |units: &[AccessUnit]| slices(units).iter().filter(|slice| slice[0] == 0x65).count() > 2;
+        all.extend(peer.units(|| encoder.send(), is_enough));
+        until("the jump", || service.figure("clock_jumps") == jumps);
+    }
+    assert!(all.windows(2).all(|pair| pair[1].dts >= pair[0].dts), "times never go back");
     assert!(all.windows(2).all(|pair| pair[1].dts.0 - pair[0].dts.0 < 60 * 90_000), "nor jump ahead");
-    until("the jump", || service.figure("clock_jumps") == 1);
     assert_eq!(service.figure("restarts"), 0, "it is the same connection");
 }
 
@@ -424,4 +430,104 @@ fn a_stream_that_is_not_there_is_not_connected_for_and_its_end_is_told() {
     until("the end", || peer.look() == Some(Event::Unpublish));
     until("idleness", || service.status().state == ForwardState::Idle);
     assert_eq!(service.figure("failures"), 0);
+}
+
+#[test]
+fn a_service_that_sends_on_and_on_ends_nothing_but_its_connection() {
+    let service = Service::new();
+    let mut encoder = Encoder::new(&service.house, 100);
+    encoder.send();
+    service.forward("rtmp", Roots::System);
+    let mut peer = Peer::plain(&service);
+    peer.take();
+    until("the stream", || service.status().state == ForwardState::Publishing);
+    // Requests of a ping, of which no answer is read.
+    let ping = [2, 0, 0, 0, 0, 0, 6, 4, 0, 0, 0, 0, 0, 6, 0, 0, 0, 1];
+    let pings = ping.repeat(2000);
+    let mut written = 0;
+    until("the end of the connection", || {
+        for _ in 0..64 {
+            match peer.wire.write(&pings[written..]) {
+                Ok(Some(count)) => written = (written + count) % pings.len(),
+                Ok(None) => break,
+                Err(_) => return true,
+            }
+        }
+        service.figure("failures") == 1
+    });
+    until("the reason", || service.figure("failures") == 1);
+    let reason = service.status().reason.unwrap();
+    assert!(reason.contains("takes no answers"), "{reason}");
+}
+
+#[test]
+fn a_service_that_sends_on_and_on_does_not_hold_the_thread() {
+    let service = Service::new();
+    let mut encoder = Encoder::new(&service.house, 100);
+    encoder.send();
+    service.forward("rtmp", Roots::System);
+    let mut peer = Peer::plain(&service);
+    peer.take();
+    until("the stream", || service.status().state == ForwardState::Publishing);
+    // Acknowledgements, which nothing answers, as fast as they are taken.
+    let told = [2, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0, 0, 1].repeat(4096);
+    let (is_over, house) = (std::sync::atomic::AtomicBool::new(false), service.house.streams());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut written = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Acquire) {
+                match peer.wire.write(&told[written..]) {
+                    Ok(count) => written = (written + count.unwrap_or(0)) % told.len(),
+                    Err(_) => break,
+                }
+            }
+        });
+        scope.spawn(|| {
+            service.forwards.arrange(house, Vec::new());
+            is_over.store(true, std::sync::atomic::Ordering::Release);
+        });
+        until("the end of the thread", || is_over.load(std::sync::atomic::Ordering::Acquire));
+    });
+}
+
+#[test]
+fn a_stream_that_is_no_mpeg_ts_is_not_connected_for() {
+    let service = Service::new();
+    let publisher = service.house.streams().publish(&name("a"), Mux::WebM).unwrap();
+    service.forward("rtmp", Roots::System);
+    until("the refusal", || matches!(service.status().state, ForwardState::Refused { .. }));
+    assert!(service.status().reason.unwrap().contains("only MPEG-TS is forwarded"));
+    assert!(service.listener.accept().is_err(), "no connection");
+    // The publisher goes: it is not waited for the next attempt.
+    drop(publisher);
+    until("idleness", || service.status().state == ForwardState::Idle);
+}
+
+#[test]
+fn counters_never_go_back_while_a_forward_ends() {
+    let service = Service::new();
+    let mut encoder = Encoder::new(&service.house, 200_000);
+    service.forward("rtmp", Roots::System);
+    let mut peer = Peer::plain(&service);
+    encoder.send();
+    peer.take();
+    // It reads nothing: the end waits for a moment.
+    until("dropped pictures", || {
+        encoder.send();
+        service.figure("dropped_pictures") > 20
+    });
+    let counts = || {
+        let all = service.forwards.counts();
+        all.into_iter().filter(|count| !count.is_gauge).map(|count| count.value).collect::<Vec<_>>()
+    };
+    let mut last = counts();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| service.forwards.end());
+        until("the end", || {
+            let now = counts();
+            assert!(now.iter().zip(&last).all(|(now, last)| now >= last), "{now:?} after {last:?}");
+            last = now;
+            ending.is_finished()
+        });
+    });
 }
