@@ -1,9 +1,10 @@
 //! What the parameter sets of a video say of its pictures: size, profile, sampling, range.
 
-use glassline_media::AccessUnit;
+use glassline_media::bitstream::h264::ColourDescription;
 use glassline_media::bitstream::hdr::Range;
 use glassline_media::bitstream::{av1, h264, h265};
 use glassline_media::container::cmaf::Media;
+use glassline_media::{AccessUnit, Codec, FrameRate};
 
 /// Sampling of the colours by `chroma_format_idc` (H.264 table 6-1, H.265 the same).
 const CHROMA: [&str; 4] = ["4:0:0", "4:2:0", "4:2:2", "4:4:4"];
@@ -27,29 +28,57 @@ pub(super) struct Headers {
 impl Headers {
     /// Those of a unit; `None` where it has none that can be read.
     pub(super) fn of(unit: &AccessUnit) -> Option<Headers> {
-        let media = Media::of(unit, false).ok()?;
-        let pictures = media.pictures()?;
-        let (profile, level, chroma, bit_depth) = match &media {
-            Media::H264 { parsed, .. } => of_h264(parsed),
-            Media::H265 { parsed, .. } => of_h265(parsed),
-            Media::Av1 { parsed, .. } => of_av1(parsed),
+        let mut headers = match unit.codec {
+            Codec::H264 => {
+                let sets = h264::nals(&unit.data).filter(|nal| nal.kind() == h264::NalType::Sps);
+                let sps = sets.filter_map(|nal| h264::Sps::parse(nal.payload()).ok()).last()?;
+                let (size, interlaced) = ((sps.width_px, sps.height_px), Some(sps.interlaced));
+                Headers::new(size, interlaced, of_h264(&sps), sps.codec_string(), sps.frame_rate, sps.colour)
+            }
+            Codec::H265 => {
+                let is_sps = |byte: &u8| h265::NalType::of(*byte) == h265::NalType::Sps;
+                let sets = h264::nals(&unit.data).filter(|nal| nal.bytes.first().is_some_and(is_sps));
+                let sps = sets.filter_map(|nal| h265::Sps::parse(nal.bytes).ok()).last()?;
+                let size = (sps.width_px, sps.height_px);
+                Headers::new(size, None, of_h265(&sps), sps.codec_string(), sps.frame_rate, sps.colour)
+            }
+            Codec::Av1 => {
+                let sequence = av1::Head::of(&unit.data).parse_sequence()?;
+                let size = (sequence.width_px, sequence.height_px);
+                let (name, rate) = (sequence.codec_string(), sequence.frame_rate);
+                Headers::new(size, None, of_av1(&sequence), name, rate, sequence.colour)
+            }
             _ => return None,
         };
-        Some(Headers {
-            width_px: pictures.width_px,
-            height_px: pictures.height_px,
-            interlaced: match &media {
-                Media::H264 { parsed, .. } => Some(parsed.interlaced),
-                _ => None,
-            },
+        // A message in front of the picture may say more of its light than the parameter set.
+        if let Some(pictures) = Media::of(unit, false).ok().and_then(|media| media.pictures()) {
+            headers.range = pictures.range();
+        }
+        Some(headers)
+    }
+
+    fn new(
+        (width_px, height_px): (u32, u32),
+        interlaced: Option<bool>,
+        (profile, level, chroma, bit_depth): Coding,
+        codec_string: String,
+        frame_rate: Option<FrameRate>,
+        colour: Option<ColourDescription>,
+    ) -> Headers {
+        let frame_rate_hz = frame_rate.map(|rate| rate.as_f64());
+        let range = colour.map_or(Range::Sdr, |colour| Range::of(colour.transfer));
+        Headers {
+            width_px,
+            height_px,
+            interlaced,
             profile,
             level,
             chroma,
             bit_depth,
-            codec_string: media.codec_string(),
-            frame_rate_hz: pictures.frame_rate.map(|rate| rate.as_f64()),
-            range: pictures.range(),
-        })
+            codec_string,
+            frame_rate_hz,
+            range,
+        }
     }
 }
 
