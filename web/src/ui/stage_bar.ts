@@ -124,8 +124,8 @@ export class StageBar {
       setText(row.p50, p50 === null ? "–" : fine(p50));
       setText(row.p99, p99 === null ? "–" : fine(p99));
       row.row.classList.toggle("unknown", p50 === null);
-      // Most encoders have none.
-      row.row.hidden = part === "look_ahead" && p50 === null;
+      // Most encoders have no look-ahead, and few streams come by a transport that holds them back.
+      row.row.hidden = (part === "look_ahead" || part === "hold") && p50 === null;
       row.largest.hidden = !isLargest;
       const share = all > 0 ? (p50 ?? 0) / all : 0;
       row.segment.hidden = share === 0;

@@ -111,8 +111,7 @@ export function viewOf(summary: StageSummary, by: PlayedBy): StageView {
   const { parts } = summary;
   const known = PARTS.filter((part) => parts[part] !== null);
   const largest = known.reduce<Part | null>((best, part) => (best === null || parts[part]!.p50 > parts[best]!.p50 ? part : best), null);
-  // Few streams come by a transport that holds them back.
-  const rows = PARTS.filter((part) => part !== "hold" || parts.hold !== null).map((part): StageRow => {
+  const rows = PARTS.map((part): StageRow => {
     const figures = parts[part];
     const text = figures ? meaningOf(part, summary, by) : unknownText(part, summary);
     return {
