@@ -38,8 +38,8 @@ use std::time::Duration;
 const CONNECTIONS_MAX: usize = 1024;
 /// Of these, such as have not been let in; beyond that the oldest makes room.
 const WAITING_MAX: usize = 256;
-/// Of these, from one address; beyond that further ones are closed at once.
-const WAITING_OF_ADDRESS_MAX: usize = 16;
+/// Of these, from one address, behind which a whole studio may begin at once; beyond that further ones are closed at once.
+const WAITING_OF_ADDRESS_MAX: usize = 64;
 /// Connections of a listener that are accepted in a row.
 const ACCEPTS_A_TURN: usize = 64;
 /// How long nothing is accepted after the system has refused to.
