@@ -57,7 +57,7 @@ export function watchLines(doors: readonly Door[], host: string, name = "NAME"):
     if (!door.protocol.startsWith("rtsp")) return [];
     const url = `${address(door, host)}/${name}`;
     return [
-      [`FFmpeg (${words})`, `ffplay "${url}"`], [`VLC (${words})`, `vlc "${url}"`],
+      [`FFmpeg (${words})`, `ffplay "${url}"`], [`VLC built with live555 (${words})`, `vlc "${url}"`],
       [`GStreamer (${words})`, `gst-launch-1.0 rtspsrc location="${url}" latency=100 ! …`],
     ];
   });
