@@ -66,6 +66,48 @@ export interface StreamInfo {
   pacing_bps?: number | null;
   why?: Partial<Record<Why, number>>;
   behind?: Behind;
+  /** Where it is pulled from, its peers and its outputs: told to operators. */
+  source?: Source | null;
+  peers?: Peer[];
+  outputs?: Output[];
+}
+
+/** Where a pulled stream comes from. */
+export interface Source {
+  url: string;
+  state: string;
+  error: string | null;
+  retry_in_ms: number | null;
+  reconnects: number;
+  failures: number;
+  datagrams: number | null;
+  rtp: { received: number; lost: number } | null;
+}
+
+/** A publisher or viewer by another protocol than HTTP, or a service that the stream is published to ("forward"). */
+export interface Peer {
+  role: string;
+  protocol: string;
+  address?: string | null;
+  /** Of a forward: where it goes, and how it is. */
+  target?: string;
+  state?: string;
+  reason?: string | null;
+  retry_in_s?: number | null;
+  seconds: number;
+  bytes: number;
+  figures: { name: string; words: string; value: number }[];
+}
+
+/** Where a stream is sent in datagrams. */
+export interface Output {
+  url: string;
+  sending: boolean;
+  error: string | null;
+  datagrams: number;
+  bytes: number;
+  errors: number;
+  moved_forward: number;
 }
 
 /** A viewer, as the server last saw it. */

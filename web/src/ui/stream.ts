@@ -4,6 +4,7 @@ import {
 } from "../api";
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions, timeAxis } from "./chart";
+import { ConnectionsPanel } from "./connections";
 import { ROOT } from "../root";
 import { brand, codecsText, noteTexts, stateClass, stateWord } from "./dashboard";
 import { element, setText } from "./dom";
@@ -219,6 +220,7 @@ export function streamPage(root: HTMLElement, name: string): void {
   const viewers = new ViewersPanel(name);
   const objects = new ObjectsPanel(name);
   const latency = new LatencyPanel(name);
+  const connections = new ConnectionsPanel();
   let stream: StreamInfo | null = null;
   const watch = element("a", { href: watchPath(name), class: "action" }, "Watch");
   const flight = new FlightView(name, () => stream?.mux ?? "ts");
@@ -228,7 +230,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     element("section", { class: "panel", "aria-label": "Behind live" },
       element("header", {}, element("h2", {}, "Behind live, now"), element("p", { class: "hint" }, "Viewers, by the age of the oldest byte that has not left for them")),
       element("div", { class: "behind" }, bars.element, meanings)),
-    latency.element, objects.element, viewers.element, flight.element, new WaysPanel(name).element);
+    latency.element, connections.element, objects.element, viewers.element, flight.element, new WaysPanel(name).element);
   root.append(
     element("div", { class: "page" },
       element("header", { class: "top" },
@@ -257,6 +259,7 @@ export function streamPage(root: HTMLElement, name: string): void {
       ["Up for", duration(found.uptime_s)],
     ]);
     if (found.behind) bars.show(found.behind);
+    connections.show(found);
   };
   const refresh = async (): Promise<void> => {
     const answer = await streamInfo(name);
