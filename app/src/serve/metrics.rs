@@ -455,6 +455,12 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ("stream_slate_seconds_total", "counter", "Time for which the slate was shown."),
         |s| s.slate.map(|slate| slate.seconds),
     );
+    let dropped = (
+        "stream_events_dropped_total",
+        "counter",
+        "Units of KLV and SCTE 35 that LL-HLS and LL-DASH are without, since the stream is packaged: too many at once, or no picture followed.",
+    );
+    text.streams(streams, dropped, |s| s.dropped_events);
     text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
         Some(s.spool_bytes)
     });

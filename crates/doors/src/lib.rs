@@ -19,6 +19,7 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+mod crowd;
 pub mod entrance;
 pub mod forward;
 mod log_throttle;

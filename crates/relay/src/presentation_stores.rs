@@ -1,6 +1,6 @@
 //! The presentations that there are.
 
-use glassline_delivery::packager;
+use glassline_delivery::packager::{self, Presentation};
 use glassline_delivery::policy::StreamName;
 use glassline_edge::{CaptureVersion, Ladder, PresentationStore};
 use glassline_streams::status::StreamStatus;
@@ -74,10 +74,11 @@ impl PresentationStores {
     }
 
     /// Adds to what is told of a stream which of its tracks are left out: what its packager has found, or what its tables tell
-    /// of a stream that is not packaged yet.
+    /// of a stream that is not packaged yet; and how many units of metadata the packager has dropped.
     pub(super) fn complete(&self, status: &mut StreamStatus) {
-        let found =
-            self.find(&status.name).map(|store| store.left_out()).filter(|left_out| !left_out.is_empty());
+        let store = self.find(&status.name);
+        status.dropped_events = store.as_ref().map(|store| store.look(Presentation::dropped_events));
+        let found = store.map(|store| store.left_out()).filter(|left_out| !left_out.is_empty());
         status.left_out = found.unwrap_or_else(|| packager::left_out_of(&status.streams));
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_streams::{hub, name};
+use crate::test_streams::{hub, live, name};
 use glassline_delivery::stream::Mux;
 use glassline_edge::Wake;
 use glassline_media::{Time, Utc};
@@ -78,4 +78,16 @@ fn a_capture_is_a_ladder_of_all_its_versions_the_best_first() {
     assert_eq!(ladder.names(), ["hall-1080p50", "hall-720p50", "hall-360p25"].map(name));
     let again = hub.ladder(&name("hall")).expect("the same");
     assert!(Arc::ptr_eq(&ladder, &again));
+}
+
+#[test]
+fn dropped_metadata_is_told_of_what_is_packaged_and_of_nothing_else() {
+    let stores = PresentationStores::default();
+    stores.find_or_begin(&name("a"), store);
+    let status_of = |stream: &str| {
+        let mut status = live(1, stream, 1).status(Time::ZERO);
+        stores.complete(&mut status);
+        status.dropped_events
+    };
+    assert_eq!((status_of("a"), status_of("b")), (Some(0), None));
 }

@@ -277,6 +277,8 @@ pub struct StreamStatus {
     pub streams: Vec<ElementaryStream>,
     /// Of these, what LL-HLS and LL-DASH are without.
     pub left_out: Vec<LeftOut>,
+    /// Units of metadata (KLV, SCTE 35) that stand in no chunk of LL-HLS and LL-DASH; `None` of what is not packaged.
+    pub dropped_events: Option<u64>,
     /// What the video's headers say.
     pub video: Option<VideoDetails>,
     /// What the header of another mux says of the tracks behind it.
@@ -349,6 +351,7 @@ impl StreamStatus {
             viewers_joined: 0,
             streams: Vec::new(),
             left_out: Vec::new(),
+            dropped_events: None,
             video: None,
             carried: Vec::new(),
             uptime: Duration::ZERO,

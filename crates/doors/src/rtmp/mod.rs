@@ -4,8 +4,8 @@
 //! sockets ─► thread "rtmp" ─► ServerSession ─► Feed: FLV tags ─► units ─► Assembler ─► Contribution ─► Live
 //!            (one epoll for all)   transport::rtmp              delivery::assemble      entrance
 //! ```
-//! A connection that has not been let in costs little, and there are few of them: 16 from one address, 256 in all, of which
-//! the oldest makes room for the next, 5 s for the handshake and 10 s until it publishes. Playing is not offered.
+//! A connection that has not been let in costs little, and there are few of them (`crowd`): 64 from one network, 256 in all; it
+//! has 5 s for the handshake and 10 s until it publishes. Playing is not offered.
 
 mod connection;
 mod feed;
@@ -14,6 +14,7 @@ mod target;
 
 pub use status::Counts;
 
+use crate::crowd::{self, Room};
 use crate::entrance::Entrance;
 use crate::wire::Wire;
 use connection::{Closed, Connection, Context};
@@ -36,10 +37,6 @@ use std::time::Duration;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 1024;
-/// Of these, such as have not been let in; beyond that the oldest makes room.
-const WAITING_MAX: usize = 256;
-/// Of these, from one address, behind which a whole studio may begin at once; beyond that further ones are closed at once.
-const WAITING_OF_ADDRESS_MAX: usize = 64;
 /// Connections of a listener that are accepted in a row.
 const ACCEPTS_A_TURN: usize = 64;
 /// How long nothing is accepted after the system has refused to.
@@ -422,23 +419,14 @@ impl Listening {
     fn admit(&mut self, socket: Socket, peer: SocketAddr, tls: bool) {
         count(&self.board.counters.connections);
         let waiting = self.connections.iter().filter(|(_, connection)| connection.is_waiting());
-        let (mut in_all, mut of_address, mut oldest) = (0, 0, None);
-        for (id, connection) in waiting {
-            in_all += 1;
-            of_address += usize::from(connection.peer().ip() == peer.ip());
-            oldest = oldest.or(Some(*id));
-        }
-        if of_address >= WAITING_OF_ADDRESS_MAX
-            || (self.connections.len() >= CONNECTIONS_MAX && in_all < WAITING_MAX)
-        {
-            count(&self.board.counters.crowded_out);
-            return;
-        }
-        if in_all >= WAITING_MAX
-            && let Some(oldest) = oldest
-        {
-            count(&self.board.counters.crowded_out);
-            self.connections.remove(&oldest);
+        let room = crowd::room(waiting.map(|(id, connection)| (*id, connection.peer().ip())), peer.ip());
+        match room {
+            Room::Free if self.connections.len() < CONNECTIONS_MAX => {}
+            Room::Free | Room::None => return count(&self.board.counters.crowded_out),
+            Room::InPlaceOf(oldest) => {
+                count(&self.board.counters.crowded_out);
+                self.connections.remove(&oldest);
+            }
         }
         let session = tls.then(|| self.server.accept_tls()).transpose();
         let wire = match session {

@@ -4,22 +4,21 @@
 //! sockets ─► thread "rtsp" ─► ServerSession ─┬─► units ─► Assembler ─► Contribution ─► Live
 //!            (one epoll for all)             └─◄ units ◄─ Demuxer ◄─ Attendance ◄─ Live
 //! ```
-//! A connection that neither publishes nor plays costs little, and there are few of them: 16 from one network, 256 in all, of which
+//! A connection that neither publishes nor plays costs little, and there are few of them: 64 from one network, 256 in all, of which
 //! the oldest of the network that has most makes room for the next, and 30 s until it publishes or plays. Datagrams go to the address of a connection's other
 //! end alone.
 
 mod connection;
-mod crowd;
 mod query;
 mod status;
 mod viewer;
 
 pub use status::Counts;
 
+use crate::crowd::{self, Room};
 use crate::entrance::Entrance;
 use crate::wire::Wire;
 use connection::{Closed, Connection, Context};
-use crowd::Room;
 use glassline_delivery::policy::StreamName;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker, Wakeup, Watch};

@@ -41,6 +41,7 @@ impl Live {
             viewers: self.viewers(),
             viewers_joined: self.counters.joined.value(),
             left_out: Vec::new(),
+            dropped_events: None,
             streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
             video: stream.video_details().cloned(),
             carried: stream.carried_tracks(),
