@@ -263,13 +263,13 @@ fn peers_that_mean_harm_are_ended_and_others_go_on() {
 fn a_flood_of_half_open_connections_leaves_room_for_a_publisher() {
     let served = serve("");
     // Without a byte, within the handshake, and behind it.
-    let silent: Vec<TcpStream> = (0..88).map(|_| TcpStream::connect(served.rtmp).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..152).map(|_| TcpStream::connect(served.rtmp).unwrap()).collect();
     for mut stream in silent.iter().take(10) {
         stream.write_all(&[3; 100]).unwrap();
     }
     until("those that are too many", || served.metric("crowded_out_total") == 24);
     // Those that were admitted time out, and then a publisher has its place.
-    until("the others", || served.metric("timed_out_total") == 64);
+    until("the others", || served.metric("timed_out_total") == 128);
     let mut client = served.client();
     client.publish_live("late");
     client.send_pictures(0..2);

@@ -246,7 +246,7 @@ fn clients_that_do_nothing_are_few_and_hostile_ones_harm_no_other() {
     }
     until("the stream", || server.count("hall", "bytes_in") > 0);
     // One that has the stream described and does not play is none that was let in.
-    let idle: Vec<TcpStream> = (0..40)
+    let idle: Vec<TcpStream> = (0..152)
         .map(|_| {
             let mut connection = TcpStream::connect(address).unwrap();
             let _ = write!(connection, "DESCRIBE rtsp://{address}/live/hall RTSP/1.0\r\nCSeq: 1\r\n\r\n");
@@ -255,7 +255,7 @@ fn clients_that_do_nothing_are_few_and_hostile_ones_harm_no_other() {
         .collect();
     let crowded_out = || server.metrics().sum("glassline_rtsp_crowded_out_total", "");
     until("connections to be turned away", || crowded_out() >= 24.0);
-    until("the others to be told", || server.metrics().sum("glassline_rtsp_viewers", "") == 16.0);
+    until("the others to be told", || server.metrics().sum("glassline_rtsp_viewers", "") == 128.0);
     assert_eq!(crowded_out(), 24.0);
     drop(idle);
     for (bytes, status) in [

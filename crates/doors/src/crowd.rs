@@ -8,7 +8,7 @@ use std::net::IpAddr;
 pub(super) const WAITING_MAX: usize = 256;
 /// Of one network: one address of IPv4, 64 bits of IPv6, of which a stranger has all addresses. A whole studio behind one address
 /// may begin at once, as after a break.
-pub(super) const WAITING_OF_NETWORK_MAX: usize = 64;
+pub(super) const WAITING_OF_NETWORK_MAX: usize = 128;
 
 /// What becomes of one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,10 @@ mod tests {
     fn a_network_has_a_few_whatever_its_addresses() {
         let of =
             |first: u64, count: u64| (first..first + count).map(|id| (id, ip(&format!("2001:db8::{id:x}"))));
-        assert_eq!(room(of(0, 63), ip("2001:db8::ffff")), Room::Free);
-        assert_eq!(room(of(0, 64), ip("2001:db8::ffff")), Room::None);
-        assert_eq!(room(of(0, 64), ip("2001:db8:0:1::1")), Room::Free);
-        let mapped = (0..64).map(|id| (id, ip("::ffff:192.0.2.1")));
+        assert_eq!(room(of(0, 127), ip("2001:db8::ffff")), Room::Free);
+        assert_eq!(room(of(0, 128), ip("2001:db8::ffff")), Room::None);
+        assert_eq!(room(of(0, 128), ip("2001:db8:0:1::1")), Room::Free);
+        let mapped = (0..128).map(|id| (id, ip("::ffff:192.0.2.1")));
         assert_eq!(room(mapped, ip("192.0.2.1")), Room::None);
     }
 

@@ -4,7 +4,7 @@
 //! sockets ─► thread "rtmp" ─► ServerSession ─► Feed: FLV tags ─► units ─► Assembler ─► Contribution ─► Live
 //!            (one epoll for all)   transport::rtmp              delivery::assemble      entrance
 //! ```
-//! A connection that has not been let in costs little, and there are few of them (`crowd`): 64 from one network, 256 in all; it
+//! A connection that has not been let in costs little, and there are few of them (`crowd`): 128 from one network, 256 in all; it
 //! has 5 s for the handshake and 10 s until it publishes. Playing is not offered.
 
 mod connection;

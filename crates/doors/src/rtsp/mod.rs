@@ -4,7 +4,7 @@
 //! sockets ─► thread "rtsp" ─► ServerSession ─┬─► units ─► Assembler ─► Contribution ─► Live
 //!            (one epoll for all)             └─◄ units ◄─ Demuxer ◄─ Attendance ◄─ Live
 //! ```
-//! A connection that neither publishes nor plays costs little, and there are few of them: 64 from one network, 256 in all, of which
+//! A connection that neither publishes nor plays costs little, and there are few of them: 128 from one network, 256 in all, of which
 //! the oldest of the network that has most makes room for the next, and 30 s until it publishes or plays. Datagrams go to the address of a connection's other
 //! end alone.
 
