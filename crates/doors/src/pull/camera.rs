@@ -221,7 +221,7 @@ impl Camera {
         for _ in 0..READS_A_TURN {
             let connection = running.read_connection(context, utc).map_err(|error| error.to_string())?;
             let ports = running.read_ports(context, utc);
-            running.pump(&mut self.slots, &mut self.note, context)?;
+            running.pump(&mut self.slots, &mut self.note, &self.entry, context)?;
             more = connection || ports;
             if !more {
                 break;
@@ -241,7 +241,7 @@ impl Camera {
     fn serve(&mut self, context: &mut PullContext<'_>) -> Result<(), String> {
         loop {
             let State::Running(running) = &mut self.state else { return Ok(()) };
-            running.pump(&mut self.slots, &mut self.note, context)?;
+            running.pump(&mut self.slots, &mut self.note, &self.entry, context)?;
             let Some(output) = running.session.poll_output() else { break };
             match output {
                 Output::Connect(uri) => {
@@ -280,6 +280,10 @@ impl Camera {
     fn fail(&mut self, why: &str, context: &PullContext<'_>) {
         let State::Running(running) = &mut self.state else { return };
         let live_since = running.live_since;
+        let remedy = match running.session.phase() {
+            client::Phase::Over(error) if self.note.sessions == 0 => error.remedy(),
+            _ => None,
+        };
         // Where it sent nothing, the other way may be the better one.
         self.lower = live_since.map(|_| running.session.lower());
         running.session.tear_down();
@@ -292,7 +296,7 @@ impl Camera {
         }
         self.slots.release();
         self.note.failures += 1;
-        self.note.error = Some(why.to_owned());
+        (self.note.error, self.note.remedy) = (Some(why.to_owned()), remedy.map(str::to_owned));
         let until = context.now + self.backoff.fail();
         (self.state, self.note.phase) = (State::Waiting { until }, Phase::Waiting { retry_at: Some(until) });
         let (source, failures) = (&self.entry.source, self.note.failures);
@@ -454,8 +458,13 @@ impl Running {
         &mut self,
         slots: &mut PublisherSlots,
         note: &mut Note,
+        entry: &PullEntry,
         context: &PullContext<'_>,
     ) -> Result<(), String> {
+        if let Some(receiver) = self.session.receiver() {
+            let formats = self.session.tracks().iter().map(|track| &track.format);
+            self.feed.tell_losses(formats, receiver.counters(), entry);
+        }
         while let Some((track, placed)) = self.session.poll_unit() {
             if !self.feed.is_open() {
                 let formats = self.session.tracks().iter().map(|track| &track.format);

@@ -222,7 +222,7 @@ impl DescribedSource {
     /// Passes units on, sends the reports that are due, and sees whether the sender has ended.
     fn settle(&mut self, context: &PullContext<'_>) {
         let State::Open(open) = &mut self.state else { return };
-        let passed = open.pump(&mut self.slots, &mut self.note, context);
+        let passed = open.pump(&mut self.slots, &mut self.note, &self.entry, context);
         for report in open.session.poll_reports(context.now) {
             open.report(&report, self.file.interface.as_deref());
         }
@@ -363,8 +363,11 @@ impl Open {
         &mut self,
         slots: &mut PublisherSlots,
         note: &mut Note,
+        entry: &PullEntry,
         context: &PullContext<'_>,
     ) -> Result<(), String> {
+        let formats = self.session.tracks().iter().map(|track| &track.format);
+        self.feed.tell_losses(formats, self.session.receiver().counters(), entry);
         let restarts = self.session.receiver().counters().next().map_or(0, |track| track.packets.restarts);
         if restarts != std::mem::replace(&mut self.restarts, restarts) && slots.are_taken() {
             self.is_resumed = true;

@@ -19,7 +19,7 @@ mod testing;
 mod track_feed;
 mod upstream;
 
-pub use table::PullTable;
+pub use table::{PullTable, SourceRefusal};
 
 use crate::Server;
 use crate::tls_ends::Pair;
