@@ -13,13 +13,15 @@ const AGE_MAX: Duration = Duration::from_secs(5);
 const AHEAD_MAX: Duration = Duration::from_millis(50);
 /// For so long after a time that was not believed no other one is: times that are believed in turns would jump.
 const DOUBT_TIME: Duration = Duration::from_secs(10);
+/// How much later than its stamps say one picture makes those after it, at most: far more than clocks differ by.
+const LATER_MAX: Duration = Duration::from_micros(200);
 /// Sound with stamps that lie further from the pictures' than this was captured when it came.
 const APART_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::capture) struct CaptureClock {
-    /// Stamp and time of the newest picture.
-    newest: Option<(Ticks, Time)>,
+    /// A stamp and its time, as of the pictures that were captured soonest: those that come late lie behind it.
+    anchor: Option<(Ticks, Time)>,
     doubted_at: Option<Time>,
     doubt: Option<String>,
     has_told: bool,
@@ -35,8 +37,25 @@ impl CaptureClock {
         now: (Time, Utc),
     ) -> Time {
         let captured = said.and_then(|said| self.believed(said, now)).unwrap_or(came).min(now.0);
-        self.newest = Some((pts, captured));
+        self.anchor = Some(match self.time_of(pts) {
+            // A clock that runs slower than ours makes all pictures late.
+            Some(due) if captured > due && captured.since(due) < APART_MAX => {
+                (pts, due + captured.since(due).min(LATER_MAX))
+            }
+            _ => (pts, captured),
+        });
         captured
+    }
+
+    /// When what has this stamp was captured, by the pictures.
+    fn time_of(&self, pts: Ticks) -> Option<Time> {
+        let (stamp, captured) = self.anchor?;
+        let nanos = captured.as_nanos();
+        Some(if pts >= stamp {
+            captured + duration_of(pts - stamp)
+        } else {
+            Time::from_nanos(nanos.saturating_sub(duration_of(stamp - pts).as_nanos() as u64))
+        })
     }
 
     fn believed(&mut self, said: Utc, (now, utc): (Time, Utc)) -> Option<Time> {
@@ -67,13 +86,7 @@ impl CaptureClock {
 
     /// When the sound of this stamp was captured that has come now.
     pub(in crate::capture) fn sound(&self, pts: Ticks, now: Time) -> Time {
-        let Some((stamp, captured)) = self.newest else { return now };
-        let between = |from: Ticks, to: Ticks| duration_of(to - from);
-        let time = if pts >= stamp {
-            captured + between(stamp, pts)
-        } else {
-            Time::from_nanos(captured.as_nanos().saturating_sub(between(pts, stamp).as_nanos() as u64))
-        };
+        let Some(time) = self.time_of(pts) else { return now };
         if now.since(time).max(time.since(now)) > APART_MAX { now } else { time.min(now) }
     }
 }
@@ -143,5 +156,23 @@ mod tests {
         assert_eq!(sound(15, 10_020), 10_015);
         assert_eq!(sound(300, 10_020), 10_020);
         assert_eq!((sound(-6_000, 10_020), sound(9_000, 10_020)), (10_020, 10_020), "other clocks");
+    }
+
+    #[test]
+    fn sound_lies_beside_the_pictures_that_come_soonest() {
+        let mut clock = CaptureClock::default();
+        let mut at = |late: u64, number: u64| {
+            let came = Time::from_millis(10_000 + number * 40 + late);
+            clock.picture(Ticks(900_000 + number as i64 * 3600), None, came, now(20_000));
+            let due = Time::from_millis(10_000 + number * 40);
+            clock
+                .sound(Ticks(900_000 + number as i64 * 3600), Time::from_millis(15_000))
+                .since(due)
+                .as_micros()
+        };
+        assert_eq!((at(90, 0), at(0, 1)), (90_000, 0));
+        // A key frame takes longer.
+        assert_eq!((at(50, 2), at(0, 3)), (200, 0));
+        assert_eq!((4..14).map(|number| at(30, number)).last(), Some(2_000));
     }
 }

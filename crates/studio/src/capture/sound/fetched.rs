@@ -1,7 +1,7 @@
 //! The sound of a stream that is fetched: decoded as it comes, on the times of its pictures.
 
 use super::live::{Arrival, LiveSound, Timer};
-use super::wav_file::Converter;
+use super::wav_file::{Converter, time_of};
 use crate::capture::fetched::{CaptureClock, Fetched, Next, Reader, capture_utc};
 use crate::capture::{Error, Result, SOUND_RATE_HZ};
 use glassline_codec::CodecError;
@@ -14,11 +14,15 @@ use glassline_media::bitstream::s302m;
 use glassline_media::container::ts::Program;
 use glassline_media::samples::Format;
 use glassline_media::{AccessUnit, Codec, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long nothing may come before it is looked whether sound is still wanted.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Silence in front of the first sound, and of that behind a gap, so that its clock is known with its first sample, as it is for
+/// others after half a second: what is made of the stream at the other end says in its beginning whether there is sound.
+const LEAD: Duration = Duration::from_millis(550);
 /// What is given, whatever the camera has: mono is heard on both sides, and of more than two the first two are taken.
 const CHANNELS: u8 = 2;
 
@@ -82,6 +86,9 @@ pub(super) struct FetchedSound {
     decoder: Option<Decoder>,
     converter: Option<(u32, Converter)>,
     times: CaptureClock,
+    /// What is given next, in place of what is read.
+    next: VecDeque<(Vec<f32>, Arrival)>,
+    has_begun: bool,
     lost: bool,
 }
 
@@ -95,6 +102,8 @@ impl FetchedSound {
             decoder: None,
             converter: None,
             times: CaptureClock::default(),
+            next: VecDeque::new(),
+            has_begun: false,
             lost: false,
         }
     }
@@ -166,6 +175,21 @@ fn convert(
     Ok(())
 }
 
+/// Samples that end at `end`, behind [`LEAD`].
+fn with_lead(samples: Vec<f32>, end: Time, lost: bool) -> VecDeque<(Vec<f32>, Arrival)> {
+    let channels = usize::from(CHANNELS);
+    let earlier =
+        |time: Time, by: Duration| Time::from_nanos(time.as_nanos().saturating_sub(by.as_nanos() as u64));
+    let begin = earlier(end, time_of((samples.len() / channels) as u64));
+    let silence = LEAD.as_millis() as usize * SOUND_RATE_HZ as usize / 1_000;
+    VecDeque::from([
+        // Where counting begins.
+        (vec![0.0; channels], Arrival { end: earlier(begin, LEAD), lost }),
+        (vec![0.0; silence * channels], Arrival { end: begin, lost: false }),
+        (samples, Arrival { end, lost: false }),
+    ])
+}
+
 impl LiveSound for FetchedSound {
     fn format(&self) -> Format {
         Format { rate_hz: SOUND_RATE_HZ, channels: CHANNELS }
@@ -173,6 +197,10 @@ impl LiveSound for FetchedSound {
 
     fn read(&mut self, _: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>> {
         loop {
+            if let Some((next, arrival)) = self.next.pop_front() {
+                samples.extend_from_slice(&next);
+                return Ok(Some(arrival));
+            }
             let reader = self.reader.get_or_insert_with(|| Reader::new(Arc::clone(&self.source), self.clock));
             match reader.next(STOP_CHECK_INTERVAL).map_err(Error::read(&self.source.address()))? {
                 Next::Program(program) => self.follow(&program),
@@ -184,7 +212,12 @@ impl LiveSound for FetchedSound {
                     if let Some(end) = self.take(&unit, samples)?
                         && !samples.is_empty()
                     {
-                        return Ok(Some(Arrival { end, lost: std::mem::take(&mut self.lost) }));
+                        let lost = std::mem::take(&mut self.lost);
+                        if self.has_begun && !lost {
+                            return Ok(Some(Arrival { end, lost }));
+                        }
+                        self.has_begun = true;
+                        self.next = with_lead(std::mem::take(samples), end, lost);
                     }
                 }
                 Next::Unit { .. } => {}
@@ -212,6 +245,28 @@ mod tests {
         assert_eq!(convert(&[0.1, 0.2], 2), [0.1, 0.2]);
         assert_eq!(convert(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 3), [0.1, 0.2, 0.4, 0.5]);
         assert_eq!(convert(&[0.1], 0), [0.0; 0]);
+    }
+
+    #[test]
+    fn the_clock_of_sound_is_known_with_its_first_sample() {
+        let end = Time::from_millis(10_000);
+        let mut follower = glassline_media::samples::Follower::new(
+            Format { rate_hz: SOUND_RATE_HZ, channels: CHANNELS },
+            SOUND_RATE_HZ,
+            48,
+        );
+        let mut ends = Time::ZERO;
+        for (samples, arrival) in with_lead(vec![0.5; 2 * 960], end, false) {
+            assert!(arrival.end > ends);
+            ends = arrival.end;
+            let block = follower.push(&samples, arrival.end).unwrap();
+            assert_eq!(follower.is_settled(), arrival.end >= Time::from_millis(9_980));
+            if let Some(block) = block.filter(|_| arrival.end == end) {
+                let last = block.captured + time_of(block.frames() as u64);
+                assert!(last.since(end).max(end.since(last)) < Duration::from_millis(5), "{last:?}");
+            }
+        }
+        assert_eq!(ends, end);
     }
 
     #[test]
