@@ -13,6 +13,7 @@ mod datagrams;
 mod described;
 mod dial;
 mod publisher_slots;
+mod retry;
 mod table;
 #[cfg(test)]
 mod testing;
