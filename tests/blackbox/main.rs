@@ -71,6 +71,7 @@ mod rtsp;
 mod rules;
 mod score;
 mod sdp;
+mod send_fetched;
 mod send_raw;
 mod setup;
 mod shell;

@@ -42,6 +42,7 @@ mod rtsp;
 mod score;
 mod sdp;
 mod segmented;
+mod send_fetched;
 mod slate;
 mod sound;
 mod srt;

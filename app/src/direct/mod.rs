@@ -3,6 +3,7 @@
 //! `send` and `receive` are the commands' arguments; `sending` and `receiving` wire `call::direct`, and either command may do
 //! both; `figures` is what they tell, `sink` where pictures go, `preview` the page that shows them.
 
+mod fetched;
 mod figures;
 mod preview;
 mod receive;

@@ -171,5 +171,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if ran.is_ok() || report.has_pictures() {
         receiving.tell(&report, args.json)?;
     }
-    ran.and(sent).and(finished)
+    sent.and(ran).and(finished)
 }

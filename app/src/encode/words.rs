@@ -115,6 +115,14 @@ pub(crate) fn input(error: capture::Error) -> Error {
         Wrong::LiveSoundUntimed => {
             return failure::usage(error, "give --realtime, or take sound from FILE.wav");
         }
+        Wrong::Refused { remedy, .. } => {
+            let remedy = remedy.clone();
+            return failure::failed(error, remedy);
+        }
+        Wrong::OtherCodec { .. } => {
+            "set the camera's encoder to H.264 (often in the menu of its video stream, or use its second one)"
+        }
+        Wrong::NoPicturesFetched { .. } => "name the address of a stream with H.264",
         Wrong::NotAFile => return failure::usage(error, "leave --loop out"),
         _ => return error.into(),
     };

@@ -20,6 +20,7 @@ mod lip_sync;
 mod mailbox;
 mod muxing;
 mod publish;
+mod pulled;
 mod receive;
 #[cfg(test)]
 mod relay_for_tests;
@@ -47,6 +48,7 @@ pub use intake::{SoundCapture, TakesSound};
 pub use key_frames::{KEY_FRAME_INTERVAL, KeyFrameWish};
 pub use lip_sync::LipSync;
 pub use publish::{Av1Frames, PublishSettings, PublishTo, Publisher};
+pub use pulled::PulledSource;
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
 #[cfg(feature = "opus")]

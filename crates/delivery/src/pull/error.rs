@@ -65,3 +65,22 @@ pub enum PullError {
     #[error("cannot publish what came: {0}")]
     Refused(String),
 }
+
+impl PullError {
+    /// What has to be changed, where the same attempt fails again however often it is made; `None` where it may succeed.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            PullError::Status { status: 401 | 403 } => {
+                Some("write the user and password, or the key, into the address: http://USER:PASSWORD@HOST/…")
+            }
+            PullError::Status { status: 404 | 410 } => Some("check the path in the address"),
+            PullError::Encoding { .. } | PullError::NotMetacube { .. } | PullError::Refused(_) => {
+                Some("name the address of an MPEG transport stream")
+            }
+            PullError::BadRedirect(_)
+            | PullError::RedirectLoop { .. }
+            | PullError::TooManyRedirects { .. } => Some("name the address to which it leads"),
+            _ => None,
+        }
+    }
+}

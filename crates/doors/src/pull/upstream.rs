@@ -372,7 +372,14 @@ impl Upstream {
         }
         let pull::Counts { sessions, failures, redirects, garbage_bytes } = counts;
         let turn = self.puller.turn();
-        self.note = Note { sessions, failures, redirects, garbage_bytes, error, turn, ..self.note.clone() };
+        let remedy = self.puller.error().filter(|error| {
+            // An answer that turns out to be no stream has begun a session.
+            let of_body = matches!(error, PullError::Refused(_) | PullError::NotMetacube { .. });
+            sessions <= u64::from(of_body)
+        });
+        let remedy = remedy.and_then(PullError::remedy).map(str::to_owned);
+        self.note =
+            Note { sessions, failures, redirects, garbage_bytes, error, turn, remedy, ..self.note.clone() };
         self.entry.post(&self.note);
     }
 }

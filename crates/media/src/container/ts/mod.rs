@@ -24,6 +24,7 @@ pub mod packet;
 mod packetize;
 mod parameter_sets;
 pub mod pes;
+mod picture_times;
 mod pictures;
 pub mod psi;
 pub mod scan;

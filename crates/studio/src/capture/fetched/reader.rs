@@ -1,0 +1,206 @@
+//! A reader of a fetched stream: access units, each with when its first byte came.
+
+use super::{Fetched, pauses::Pauses};
+use glassline_io::clock::Clock;
+use glassline_media::container::ts::Program;
+use glassline_media::container::ts::demux::{Demuxer, Event, Follows};
+use glassline_media::{AccessUnit, Time};
+use glassline_streams::{Entering, Read, Subscription};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+/// How often it is looked for a stream that has not begun.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often in a row a stream may fail to be read: the system may have no memory for a moment.
+const READ_TRIES: u32 = 10;
+
+/// What is next.
+pub(in crate::capture) enum Next {
+    /// The program is known, or another one than before.
+    Program(Program),
+    /// A unit.
+    Unit {
+        /// Its elementary stream.
+        pid: u16,
+        /// How it follows the one before it.
+        follows: Follows,
+        /// The unit, or the rest of one.
+        unit: AccessUnit,
+        /// When its first byte came.
+        came: Time,
+    },
+    /// What follows is from another place of the stream, or from another session with the source.
+    Gap,
+    /// Nothing came for as long as the caller wanted to wait.
+    Nothing,
+}
+
+/// Wakes the reading thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Made and used by one thread.
+pub(in crate::capture) struct Reader {
+    source: Arc<dyn Fetched>,
+    clock: Clock,
+    waker: Waker,
+    subscription: Option<Subscription>,
+    is_placed: bool,
+    demuxer: Demuxer,
+    buffer: Vec<u8>,
+    found: VecDeque<Next>,
+    pauses: Pauses,
+    /// When the first byte came of the picture that has begun.
+    began: Time,
+    failures: u32,
+}
+
+impl Reader {
+    /// Enters the stream at its newest key frame, once there is one.
+    pub(in crate::capture) fn new(source: Arc<dyn Fetched>, clock: Clock) -> Reader {
+        Reader {
+            source,
+            clock,
+            waker: Waker::from(Arc::new(Unpark(thread::current()))),
+            subscription: None,
+            is_placed: false,
+            demuxer: Demuxer::new(),
+            buffer: vec![0; READ_BYTES],
+            found: VecDeque::new(),
+            pauses: Pauses::default(),
+            began: Time::ZERO,
+            failures: 0,
+        }
+    }
+
+    /// Whether bytes have come, and no place to begin at.
+    pub(in crate::capture) fn awaits_entry(&self) -> bool {
+        !self.is_placed && self.subscription.as_ref().is_some_and(|it| it.live().bytes_in() > 0)
+    }
+
+    /// What is next. Waits for it, up to `patience`.
+    ///
+    /// # Errors
+    /// The system cannot read memory that the stream is in.
+    pub(in crate::capture) fn next(&mut self, patience: Duration) -> io::Result<Next> {
+        let until = self.clock.now() + patience;
+        loop {
+            if let Some(next) = self.found.pop_front() {
+                return Ok(next);
+            }
+            let Some(subscription) = &mut self.subscription else {
+                let (streams, name) = (self.source.streams(), self.source.name());
+                self.subscription = streams.subscribe(name, Entering::Newest, self.waker.clone());
+                if self.subscription.is_none() && !self.wait(self.clock.now() + LOOK_AGAIN, until) {
+                    return Ok(Next::Nothing);
+                }
+                continue;
+            };
+            let read = subscription.read(&mut self.buffer);
+            self.failures = if read.is_err() { self.failures + 1 } else { 0 };
+            match read {
+                Ok(Read::Entered { prelude, .. }) => {
+                    self.is_placed = true;
+                    self.found.push_back(Next::Gap);
+                    self.pauses.restart();
+                    self.take(&prelude);
+                }
+                Ok(Read::Bytes(count)) => {
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.take(&buffer[..count]);
+                    self.buffer = buffer;
+                }
+                Ok(Read::FellBehind) => self.is_placed = false,
+                Ok(Read::Pending) => {
+                    let whole_at = self.pauses.poll_timeout().filter(|_| self.demuxer.begun_bytes() > 0);
+                    if whole_at.is_some_and(|at| at <= self.clock.now()) {
+                        self.demuxer.pause();
+                        if !self.gather(self.clock.now()).0 {
+                            // What has begun is no picture yet.
+                            self.pauses.restart();
+                        }
+                    } else if !self.wait(whole_at.unwrap_or(until), until) {
+                        return Ok(Next::Nothing);
+                    }
+                }
+                Ok(Read::Ended) => {
+                    self.demuxer.finish();
+                    self.gather(self.clock.now());
+                    (self.subscription, self.is_placed) = (None, false);
+                    self.demuxer = Demuxer::new();
+                    self.found.push_back(Next::Gap);
+                }
+                Err(error) if self.failures >= READ_TRIES => return Err(error),
+                Err(_) => {
+                    if !self.wait(self.clock.now() + LOOK_AGAIN, until) {
+                        return Ok(Next::Nothing);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for news, or until one of these times. Returns false at `until`.
+    fn wait(&self, at: Time, until: Time) -> bool {
+        let now = self.clock.now();
+        if now >= until {
+            return false;
+        }
+        thread::park_timeout(at.min(until).since(now));
+        true
+    }
+
+    /// Takes bytes that have come now.
+    fn take(&mut self, bytes: &[u8]) {
+        let now = self.clock.now();
+        let before = self.demuxer.begun_bytes();
+        if before == 0 {
+            self.began = now;
+        }
+        self.demuxer.push(bytes);
+        let (has_unit, has_rest) = self.gather(now);
+        let begun = self.demuxer.begun_bytes();
+        if has_rest {
+            self.pauses.handle_wrong_guess();
+        }
+        // One that began before has been given with the next one's first bytes.
+        let begins = if before > 0 { has_unit && begun > 0 } else { has_unit || begun > 0 };
+        if begins && begun > 0 {
+            self.began = now;
+        }
+        if has_unit || begun != before {
+            self.pauses.handle_bytes(begins, now);
+        }
+    }
+
+    /// Gathers what the demuxer has found. Returns whether there are pictures, and whether there is the rest of one.
+    fn gather(&mut self, now: Time) -> (bool, bool) {
+        let (mut has_unit, mut has_rest) = (false, false);
+        while let Some(event) = self.demuxer.poll() {
+            self.found.push_back(match event {
+                Event::Program(program) => Next::Program(program),
+                Event::AccessUnit { pid, follows, unit, .. } if unit.codec.is_video() => {
+                    // The first one that is given has begun before; those behind it have come just now.
+                    let came = if has_unit { now } else { self.began };
+                    has_rest |= follows == Follows::Rest;
+                    has_unit |= follows != Follows::Rest;
+                    Next::Unit { pid, follows, unit, came }
+                }
+                Event::AccessUnit { pid, follows, unit, .. } => Next::Unit { pid, follows, unit, came: now },
+                Event::Data { .. } | Event::Pcr { .. } => continue,
+            });
+        }
+        (has_unit, has_rest)
+    }
+}
