@@ -19,7 +19,7 @@ use super::{Error, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_media::bitstream::h264::units::Piece;
 use glassline_media::bitstream::h264::{self, NalType, Sps, nals};
-use glassline_media::container::ts::Program;
+use glassline_media::container::ts::{ElementaryStream, Program};
 use glassline_media::container::ts::demux::Follows;
 use glassline_media::{AccessUnit, Codec, FrameRate, Ticks, Time, Utc, bitstream};
 use glassline_streams::Streams;
@@ -57,10 +57,21 @@ pub trait Fetched: Send + Sync {
     fn refusal(&self) -> Option<(String, String)>;
 }
 
-/// [`Error::Refused`], where the source is refused.
+/// Why there will be no picture, before the first one: the source is refused, or its tables name none that can be sent.
 pub(in crate::capture) fn refused(source: &dyn Fetched) -> Option<Error> {
-    let (why, remedy) = source.refusal()?;
-    Some(Error::Refused { name: source.address(), why, remedy })
+    let name = source.address();
+    if let Some((why, remedy)) = source.refusal() {
+        return Some(Error::Refused { name, why, remedy });
+    }
+    let streams = source.streams();
+    let status = streams.find(source.name())?.status(streams.clock().now());
+    match Pictures::of(&status.streams) {
+        Pictures::Other(Some(codec)) => Some(Error::OtherCodec { name, codec: codec.name() }),
+        Pictures::Other(None) if !status.streams.is_empty() && status.uptime >= PICTURES_WAIT => {
+            Some(Error::NoPicturesFetched { name })
+        }
+        Pictures::H264(_) | Pictures::Other(None) | Pictures::Unknown => None,
+    }
 }
 
 /// The elementary stream of pictures that is followed.
@@ -74,8 +85,8 @@ enum Pictures {
 }
 
 impl Pictures {
-    fn of(program: &Program) -> Pictures {
-        let video = || program.streams.iter().filter(|stream| stream.codec.is_some_and(Codec::is_video));
+    fn of(streams: &[ElementaryStream]) -> Pictures {
+        let video = || streams.iter().filter(|stream| stream.codec.is_some_and(Codec::is_video));
         match video().find(|stream| stream.codec == Some(Codec::H264)) {
             Some(stream) => Pictures::H264(stream.pid),
             None => Pictures::Other(video().next().and_then(|stream| stream.codec)),
@@ -126,7 +137,13 @@ struct Told {
 pub(in crate::capture) fn run(source: &Arc<dyn Fetched>, outlet: &mut Outlet<'_>) -> Result<()> {
     let mut reader = Reader::new(Arc::clone(source), outlet.clock);
     let mut run = Run::new(source, outlet.length.time.take());
+    let mut looked = outlet.clock.now();
     loop {
+        // Whatever comes: a source may have sound alone.
+        if outlet.clock.now().since(looked) >= LOOK_TIME {
+            run.look(&reader, outlet)?;
+            looked = outlet.clock.now();
+        }
         let goes_on = match reader.next(LOOK_TIME).map_err(Error::read(&source.address()))? {
             Next::Program(program) => {
                 run.follow(&program, outlet)?;
@@ -135,13 +152,9 @@ pub(in crate::capture) fn run(source: &Arc<dyn Fetched>, outlet: &mut Outlet<'_>
             Next::Unit { pid, follows, unit, came } if run.pictures == Pictures::H264(pid) => {
                 run.take(follows, &unit, came, outlet)
             }
-            Next::Unit { .. } => true,
+            Next::Unit { .. } | Next::Nothing => true,
             Next::Gap => {
-                run.follows_gap = true;
-                true
-            }
-            Next::Nothing => {
-                run.look(&reader, outlet)?;
+                run.begin_anew();
                 true
             }
         };
@@ -173,12 +186,19 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What follows is of another place, and perhaps on another clock.
+    fn begin_anew(&mut self) {
+        self.follows_gap = true;
+        (self.newest_pts, self.newest_dts) = (None, None);
+        self.distances.clear();
+    }
+
     fn has_begun(outlet: &Outlet<'_>) -> bool {
         outlet.number > 0
     }
 
     fn follow(&mut self, program: &Program, outlet: &Outlet<'_>) -> Result<()> {
-        let pictures = Pictures::of(program);
+        let pictures = Pictures::of(&program.streams);
         if pictures == self.pictures {
             return Ok(());
         }
@@ -203,7 +223,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Nothing comes at the moment: is there a reason?
+    /// If no pictures come: is there a reason?
     fn look(&mut self, reader: &Reader, outlet: &Outlet<'_>) -> Result<()> {
         let now = outlet.clock.now();
         if !Self::has_begun(outlet) {

@@ -13,12 +13,22 @@ use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
 use glassline_media::container::ts::Program;
 use glassline_media::samples::Format;
-use glassline_media::{AccessUnit, Codec, Time};
+use glassline_media::{AccessUnit, Codec, Ticks, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long nothing may come before it is looked whether sound is still wanted.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Sound that came longer ago than this, where the stream was entered further back, is left out.
+const OLD: Duration = Duration::from_millis(200);
+/// A hole between two units that is longer than half of one and than this is filled with silence: packets were lost, or damaged.
+const HOLE_MIN: i64 = 450;
+/// A longer one begins anew.
+const HOLE_MAX: i64 = 45_000;
+/// Of a smaller deviation of the stamps this part is taken over with each unit: stamps jitter, and clocks drift.
+const TAKEN_OVER: i64 = 32;
+/// What is added to stamps in front of decoders, so that none is negative.
+const BIAS: i64 = 1 << 34;
 /// What is given, whatever the camera has: mono is heard on both sides, and of more than two the first two are taken.
 const CHANNELS: u8 = 2;
 
@@ -82,7 +92,11 @@ pub(super) struct FetchedSound {
     decoder: Option<Decoder>,
     converter: Option<(u32, Converter)>,
     times: CaptureClock,
+    /// What the stamp of the next sample is by the samples before it.
+    expected: Option<Ticks>,
     lost: bool,
+    /// Codecs that cannot be decoded, of which that has been told.
+    told: Vec<Codec>,
 }
 
 impl FetchedSound {
@@ -95,7 +109,9 @@ impl FetchedSound {
             decoder: None,
             converter: None,
             times: CaptureClock::default(),
+            expected: None,
             lost: false,
+            told: Vec::new(),
         }
     }
 
@@ -107,13 +123,16 @@ impl FetchedSound {
             return;
         }
         (self.track, self.decoder, self.converter) = (None, None, None);
+        self.expected = None;
         for (pid, codec) in sounds {
             match Decoder::open(codec) {
                 Ok(decoder) => {
                     (self.track, self.decoder) = (Some((pid, codec)), Some(decoder));
                     return;
                 }
+                Err(_) if self.told.contains(&codec) => {}
                 Err(error) => {
+                    self.told.push(codec);
                     tracing::warn!(
                         source = self.source.address(),
                         "its {} is not sent: {error}",
@@ -124,20 +143,37 @@ impl FetchedSound {
         }
     }
 
-    /// Appends what a unit sounds like at 48 kHz. Returns when the last sample was captured.
+    /// Appends what a unit sounds like at 48 kHz, and silence in front of it for what is missing there. Returns when the last
+    /// sample was captured.
     fn take(&mut self, unit: &AccessUnit, samples: &mut Vec<f32>) -> Result<Option<Time>> {
-        let at = self.times.sound(unit.pts, self.clock.now());
-        let FetchedSound { decoder: Some(decoder), converter, .. } = self else { return Ok(None) };
+        let FetchedSound { decoder: Some(decoder), converter, expected, lost, .. } = self else { return Ok(None) };
         let (mut end, mut outcome) = (None, Ok(()));
-        decoder.decode(&unit.data, at, &mut |at, decoded, channels, rate_hz| {
+        // A decoder may give sound of earlier units yet, and says with which stamp it was given.
+        let stamped = Duration::from_nanos((unit.pts.0 + BIAS).max(0) as u64 * 100_000 / 9);
+        decoder.decode(&unit.data, Time::ZERO + stamped, &mut |at, decoded, channels, rate_hz| {
             let rate_hz = rate_hz.max(1);
             let length = decoded.len() as u64 / u64::from(channels.max(1));
-            let length = Duration::from_nanos(length.saturating_mul(1_000_000_000) / u64::from(rate_hz));
-            end = Some(at + length);
-            outcome = std::mem::replace(&mut outcome, Ok(()))
-                .and_then(|()| convert(converter, decoded, channels, rate_hz, samples));
+            let length = Ticks((length.saturating_mul(90_000) / u64::from(rate_hz)) as i64);
+            let stamp = Ticks::from_time(at) - Ticks(BIAS);
+            let hole = expected.map_or(0, |expected| (stamp - expected).0);
+            let mut next = expected.unwrap_or(stamp) + Ticks(hole / TAKEN_OVER);
+            let mut silence = 0;
+            if hole.abs() > HOLE_MAX {
+                *lost = true;
+                samples.clear();
+                next = stamp;
+            } else if hole > HOLE_MIN.max(length.0 / 2) {
+                silence = hole as usize * rate_hz as usize / 90_000 * usize::from(channels);
+                next = stamp;
+            }
+            *expected = Some(next + length);
+            end = Some(stamp + length);
+            for piece in [&vec![0.0; silence][..], decoded] {
+                outcome = std::mem::replace(&mut outcome, Ok(()))
+                    .and_then(|()| convert(converter, piece, channels, rate_hz, samples));
+            }
         });
-        outcome.map(|()| end)
+        outcome.map(|()| end.map(|end| self.times.sound(end, self.clock.now())))
     }
 }
 
@@ -171,8 +207,17 @@ impl LiveSound for FetchedSound {
         Format { rate_hz: SOUND_RATE_HZ, channels: CHANNELS }
     }
 
+    fn is_always_live(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, _: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>> {
+        let until = self.clock.now() + STOP_CHECK_INTERVAL;
         loop {
+            if self.clock.now() >= until {
+                // Pictures may come without sound.
+                return Ok(Some(Arrival { end: self.clock.now(), lost: false }));
+            }
             let reader = self.reader.get_or_insert_with(|| Reader::new(Arc::clone(&self.source), self.clock));
             match reader.next(STOP_CHECK_INTERVAL).map_err(Error::read(&self.source.address()))? {
                 Next::Program(program) => self.follow(&program),
@@ -180,6 +225,7 @@ impl LiveSound for FetchedSound {
                     let now = (self.clock.now(), self.clock.utc());
                     self.times.picture(unit.pts, capture_utc(&unit), came, now);
                 }
+                Next::Unit { came, .. } if self.clock.now().since(came) > OLD => self.expected = None,
                 Next::Unit { pid, unit, .. } if self.track.is_some_and(|(track, _)| track == pid) => {
                     if let Some(end) = self.take(&unit, samples)?
                         && !samples.is_empty()
@@ -188,10 +234,11 @@ impl LiveSound for FetchedSound {
                     }
                 }
                 Next::Unit { .. } => {}
-                Next::Gap => self.lost = self.track.is_some(),
-                Next::Nothing => {
-                    return Ok(Some(Arrival { end: self.clock.now(), lost: false }));
+                Next::Gap => {
+                    self.lost = self.track.is_some();
+                    self.expected = None;
                 }
+                Next::Nothing => {}
             }
         }
     }
