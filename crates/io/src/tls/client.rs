@@ -76,6 +76,19 @@ impl Connector {
     }
 }
 
+/// Whether a handshake has failed since the server's certificate is not trusted: by no authority that is, for another name, or out of
+/// date. One that is not valid yet is none of those: a clock may be set later.
+pub fn is_untrusted(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
+    match error {
+        Some(RustlsError::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => false,
+        Some(RustlsError::InvalidCertificate(_)) => true,
+        _ => false,
+    }
+}
+
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector(…)")

@@ -47,7 +47,8 @@ impl CaptureClock {
         if on_the_way > AGE_MAX || ahead > AHEAD_MAX {
             self.doubted_at = Some(now);
             if !std::mem::replace(&mut self.has_told, true) {
-                let (off, by) = if on_the_way > AGE_MAX { ("behind", on_the_way) } else { ("ahead of", ahead) };
+                let (off, by) =
+                    if on_the_way > AGE_MAX { ("behind", on_the_way) } else { ("ahead of", ahead) };
                 self.doubt = Some(format!(
                     "the camera's clock is {:.1} s {off} this machine's: the delay is told from when pictures come (set both \
                      by NTP to have it from their capture)",

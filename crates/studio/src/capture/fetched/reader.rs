@@ -70,6 +70,8 @@ pub(in crate::capture) struct Reader {
     /// When the first byte came of the picture that has begun.
     began: Time,
     failures: u32,
+    /// Where in the stream the last bytes stood that were read.
+    read_from: u64,
 }
 
 impl Reader {
@@ -88,7 +90,19 @@ impl Reader {
             pauses: Pauses::default(),
             began: Time::ZERO,
             failures: 0,
+            read_from: 0,
         }
+    }
+
+    /// Where in the stream what was given last has come from, at the latest.
+    pub(in crate::capture) fn read_from(&self) -> u64 {
+        self.read_from
+    }
+
+    /// How far the stream has been published.
+    pub(in crate::capture) fn published(&self) -> u64 {
+        let marks = self.subscription.as_ref().map(|it| it.live().marks());
+        marks.and_then(|marks| marks.last().map(|mark| mark.offset)).unwrap_or_default()
     }
 
     /// Whether bytes have come, and no place to begin at.
@@ -137,6 +151,7 @@ impl Reader {
                     self.take(&prelude);
                 }
                 Ok(Read::Bytes(count)) => {
+                    self.read_from = subscription.offset().saturating_sub(count as u64);
                     let buffer = std::mem::take(&mut self.buffer);
                     self.take(&buffer[..count]);
                     self.buffer = buffer;
@@ -257,3 +272,7 @@ impl Reader {
         (has_unit, has_rest)
     }
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

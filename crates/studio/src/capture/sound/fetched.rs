@@ -146,7 +146,9 @@ impl FetchedSound {
     /// Appends what a unit sounds like at 48 kHz, and silence in front of it for what is missing there. Returns when the last
     /// sample was captured.
     fn take(&mut self, unit: &AccessUnit, samples: &mut Vec<f32>) -> Result<Option<Time>> {
-        let FetchedSound { decoder: Some(decoder), converter, expected, lost, .. } = self else { return Ok(None) };
+        let FetchedSound { decoder: Some(decoder), converter, expected, lost, .. } = self else {
+            return Ok(None);
+        };
         let (mut end, mut outcome) = (None, Ok(()));
         // A decoder may give sound of earlier units yet, and says with which stamp it was given.
         let stamped = Duration::from_nanos((unit.pts.0 + BIAS).max(0) as u64 * 100_000 / 9);
@@ -247,6 +249,42 @@ impl LiveSound for FetchedSound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::fetched::testing::Source;
+    use glassline_media::Stamps;
+
+    /// Takes units of LPCM with these stamps, ten milliseconds each. Returns milliseconds of sound, and whether it began anew.
+    fn taken(stamps: &[i64]) -> (usize, bool) {
+        let mut sound = FetchedSound::new(Source::new(), Clock::new());
+        assert!(sound.is_always_live());
+        (sound.track, sound.decoder) = (Some((0x101, Codec::S302m)), Some(Decoder::S302m));
+        let mut samples = Vec::new();
+        for millis in stamps {
+            let pts = Ticks(millis * 90);
+            // Two channels of 16 bits: SMPTE ST 302, §5.
+            let data = [&[0x09, 0x60, 0, 0][..], &[0; 480 * 5]].concat().into();
+            let stamps = Stamps::default();
+            let unit = AccessUnit { codec: Codec::S302m, data, pts, dts: pts, random_access: true, stamps };
+            assert!(sound.take(&unit, &mut samples).unwrap().is_some());
+        }
+        (samples.len() / 96, sound.lost)
+    }
+
+    #[test]
+    fn packets_that_were_lost_are_silence_and_what_jumps_begins_anew() {
+        assert_eq!(taken(&[0, 10, 20, 30, 40]), (50, false));
+        // Two are lost, then one.
+        assert_eq!(taken(&[0, 10, 40, 60, 70]), (80, false));
+        // Stamps jitter, forth and back.
+        let jitter: Vec<i64> =
+            (0..100).map(|number| number * 10 + [0, 3, -3, 2][number as usize % 4]).collect();
+        assert_eq!(taken(&jitter), (1000, false));
+        // A clock that drifts is none that jumps: one part in a thousand.
+        let drift: Vec<i64> = (0..2000).map(|number| number * 10 + number / 100).collect();
+        assert_eq!(taken(&drift), (20_000, false));
+        // Another session's clock.
+        assert_eq!(taken(&[100_000, 100_010, 50, 60]), (20, true));
+        assert_eq!(taken(&[0, 10, 20_000]), (10, true));
+    }
 
     #[test]
     fn sound_of_any_number_of_channels_is_heard_on_two() {
