@@ -13,6 +13,7 @@ use rustls::{
     SignatureScheme,
 };
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -134,8 +134,10 @@ impl Reader {
                 continue;
             };
             let read = subscription.read(&mut self.buffer);
+            let offset = subscription.offset();
             self.failures = if read.is_err() { self.failures + 1 } else { 0 };
-            if self.catches_up && !matches!(read, Ok(Read::Bytes(_) | Read::Entered { .. })) {
+            let has_caught_up = self.catches_up && !matches!(read, Ok(Read::Bytes(_) | Read::Entered { .. }));
+            if has_caught_up {
                 self.end_burst();
             }
             match read {
@@ -151,12 +153,14 @@ impl Reader {
                     self.take(&prelude);
                 }
                 Ok(Read::Bytes(count)) => {
-                    self.read_from = subscription.offset().saturating_sub(count as u64);
+                    self.read_from = offset.saturating_sub(count as u64);
                     let buffer = std::mem::take(&mut self.buffer);
                     self.take(&buffer[..count]);
                     self.buffer = buffer;
                 }
                 Ok(Read::FellBehind) => self.is_placed = false,
+                // What has been found goes first.
+                Ok(Read::Pending) if has_caught_up => {}
                 Ok(Read::Pending) => {
                     let whole_at = self.pauses.poll_timeout().filter(|_| self.demuxer.begun_bytes() > 0);
                     if whole_at.is_some_and(|at| at <= self.clock.now()) {
