@@ -136,6 +136,30 @@ fn a_camera_that_refuses_ends_it_in_words_also_before_a_receiver_is_there() {
 }
 
 #[test]
+fn datagrams_at_an_address_of_another_machine_end_in_words() {
+    // RFC 5737: an address of documents.
+    let ended = glassline(&["send", "udp://192.0.2.1:5000", "link://127.0.0.1:9", "--insecure"]);
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("an address of this machine"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_receiver_tells_at_once_that_what_it_sends_back_is_refused_and_goes_on() {
+    let scratch = Scratch::new("send-both");
+    let camera = Camera::start(Habits { basic: Some("YWRtaW46czNjcmV0Lw=="), ..Habits::default() });
+    let url = format!("rtsp://admin:wr0ng@{}/live", camera.address);
+    let came = scratch.file("came.h264");
+    let (receiver, address) = receive("127.0.0.1:0", &[&came, "--insecure", "--both", &url]);
+    let own = Camera::start(Habits::default());
+    let to = format!("link://{address}");
+    let _sender =
+        start(&["send", &format!("rtsp://{}/live", own.address), &to, "--insecure", "--both", "null:"]);
+    until("the refusal to be told", || receiver.output().contains("no more pictures are sent"));
+    let before = numbers(&came).len();
+    until("pictures all the same", || numbers(&came).len() >= before + 50);
+}
+
+#[test]
 fn a_camera_that_falls_silent_or_loses_packets_goes_on_with_a_key_frame() {
     let scratch = Scratch::new("send-silent");
     let camera = Camera::start(Habits { loses: Some(40), ..Habits::default() });
@@ -270,6 +294,10 @@ fn what_is_fetched_over_tls_is_trusted_by_its_certificate() {
         format!("https://localhost:{}/live/cam.ts", secure.address.port()),
         format!("rtsps://localhost:{rtsps_port}/live/cam"),
     ] {
+        // Which it has to be told: else it would be asked in vain for ever.
+        let ended = glassline(&["send", &from, "link://127.0.0.1:9", "--insecure"]);
+        assert_eq!(ended.status, Some(1), "{from}: {}", ended.stderr);
+        assert!(ended.stderr.contains("--source-ca"), "{from}: {}", ended.stderr);
         let options = ["--duration", "2s", "--source-ca", &ca];
         let (mut sender, mut receiver, came) = send(&scratch, &from, &options);
         let ended = (sender.wait().code(), receiver.wait().code());

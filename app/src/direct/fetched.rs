@@ -6,6 +6,7 @@ use glassline_call::direct::PulledSource;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
 use glassline_io::small_file::{self, Accept};
+use glassline_io::tls::{Connector, Roots};
 use glassline_media::Codec;
 use glassline_studio::capture::ParseError;
 use glassline_transport::rtp::session::described::Described;
@@ -52,11 +53,16 @@ impl Fetched {
 
     /// Begins to fetch it.
     pub(super) fn start(&self, ca: Option<PathBuf>) -> Result<PulledSource> {
-        if let Some(file) = &ca {
-            // It is read when a connection is there: what is wrong with it shows now.
-            std::fs::metadata(file).map_err(|error| {
-                failure::usage(format!("{}: {error}", file.display()), "check --source-ca")
-            })?;
+        if self.is_secured() {
+            // They are read when a connection is there: what is wrong with them shows now.
+            let roots = ca.clone().map_or(Roots::System, Roots::File);
+            let advice = if ca.is_some() {
+                "check --source-ca"
+            } else {
+                "name a certificate to trust: --source-ca FILE"
+            };
+            Connector::new(&roots, Accept::RegularFile)
+                .map_err(|error| failure::usage(error.to_string(), advice))?;
         }
         PulledSource::start(self.0.clone(), ca).context("cannot start the thread that fetches the input")
     }

@@ -87,6 +87,7 @@ fn what_is_refused_of_an_address_does_not_repeat_its_password() {
         ("rtsp://admin:secret@cam/", &["--adapt"], "--adapt steers the encoder"),
         ("rtsp://admin:secret@cam/", &["--source-ca", "a.pem"], "--source-ca belongs to an input over TLS"),
         ("rtsps://admin:secret@cam/", &["--source-ca", "/no/such.pem"], "check --source-ca"),
+        ("rtsps://admin:secret@cam/", &["--source-ca", "Cargo.toml"], "check --source-ca"),
     ];
     for (input, words, wanted) in refused {
         let found = open(input, words);

@@ -221,6 +221,10 @@ impl CodedVideoSender {
                         intake.mailbox.begin(item.captured);
                         units.push(item)
                     });
+                    if let Err(error) = &ended {
+                        // A receiver that sends pictures back goes on without them, perhaps for long.
+                        tracing::error!("no more pictures are sent: {error}");
+                    }
                     units.end(ended);
                 };
                 thread::Builder::new().name("source".into()).spawn(run).map(drop)

@@ -15,10 +15,11 @@ use super::{PullContext, READS_A_TURN, Sources, token};
 use crate::outgoing::Outgoing;
 use crate::rtp_ports;
 use crate::wire::Wire;
-use glassline_delivery::pull::{Policy, RtspUrl};
+use glassline_delivery::pull::{Policy, RtspUrl, UNTRUSTED_REMEDY};
 use glassline_io::poll::Watch;
 use glassline_io::random;
 use glassline_io::tcp::Connection;
+use glassline_io::tls;
 use glassline_io::udp::Receiver;
 use glassline_media::{Time, Utc};
 use glassline_streams::status::RtpCounts;
@@ -69,6 +70,8 @@ struct Running {
     /// What was sent before is of another session with the camera.
     is_resumed: bool,
     has_told: bool,
+    /// The server's certificate is not trusted.
+    is_untrusted: bool,
     /// What the connection's packets last came to.
     told: RtpCounts,
 }
@@ -184,6 +187,7 @@ impl Camera {
             live_since: None,
             is_resumed: false,
             has_told: false,
+            is_untrusted: false,
             told: RtpCounts::default(),
         }));
         if self.retry.note.failures == 0 {
@@ -209,7 +213,10 @@ impl Camera {
         let utc = context.server.clock().utc();
         let mut more = false;
         for _ in 0..READS_A_TURN {
-            let connection = running.read_connection(context, utc).map_err(|error| error.to_string())?;
+            let connection = running.read_connection(context, utc).map_err(|error| {
+                running.is_untrusted = tls::is_untrusted(&error);
+                error.to_string()
+            })?;
             let ports = running.read_ports(context, utc);
             running.pump(&mut self.slots, &mut self.retry, context)?;
             more = connection || ports;
@@ -271,7 +278,9 @@ impl Camera {
         let State::Running(running) = &mut self.state else { return };
         let live_since = running.live_since;
         let remedy = match running.session.phase() {
-            client::Phase::Over(error) if self.retry.note.sessions == 0 => error.remedy(),
+            _ if self.retry.note.sessions > 0 => None,
+            client::Phase::Over(error) => error.remedy(),
+            _ if running.is_untrusted => Some(UNTRUSTED_REMEDY),
             _ => None,
         };
         // Where it sent nothing, the other way may be the better one.

@@ -62,6 +62,10 @@ pub(super) struct DatagramsState {
     dropped_of_socket: u32,
 }
 
+/// Where an address is none of this machine.
+const ADDRESS_REMEDY: &str =
+    "name an address of this machine, at which the datagrams arrive, or 0.0.0.0 for all of them";
+
 enum State {
     Closed { until: Time },
     Open(Box<Open>),
@@ -172,6 +176,9 @@ impl Datagrams {
         match &mut self.state {
             State::Closed { .. } => {
                 if let Err(error) = self.open(context) {
+                    let is_elsewhere =
+                        error.kind() == io::ErrorKind::AddrNotAvailable && self.retry.note.sessions == 0;
+                    self.retry.note.remedy = is_elsewhere.then(|| ADDRESS_REMEDY.to_owned());
                     self.fail(&format!("cannot receive there: {error}"), context);
                 }
             }
@@ -221,6 +228,7 @@ impl Datagrams {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         context.poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
         self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: context.now }));
+        self.retry.note.remedy = None;
         self.retry.begin_listening();
         if self.retry.note.failures == 0 {
             let PullEntry { source, names, .. } = &*self.retry.entry;

@@ -222,6 +222,15 @@ impl Demuxer {
         }
     }
 
+    /// Whether what comes of pictures may still belong to one that [`Demuxer::pause`] gave.
+    #[must_use]
+    pub fn is_behind_pause(&self) -> bool {
+        self.state.streams.iter().any(|stream| match &stream.body {
+            Body::Pictures(pictures) => pictures.is_behind_pause(),
+            Body::Sound(_) => false,
+        })
+    }
+
     /// The stream has ended: units of open length are complete.
     pub fn finish(&mut self) {
         let State { streams, tables, reference, counters, events, .. } = &mut self.state;

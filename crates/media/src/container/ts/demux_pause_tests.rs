@@ -117,6 +117,43 @@ fn a_picture_behind_lost_ones_or_a_seam_is_told() {
     }
 }
 
+/// The second picture has no stamp, and how far pictures lie apart is not known: it waits for that, and its rest would come first.
+#[test]
+fn a_rest_comes_behind_the_beginning_that_it_belongs_to() {
+    let mut stream = Stream::new(Codec::H264);
+    let key = [sps(false), pps(), slice(0x65, 0, 0, None, &[9; 600])].concat();
+    let other = slice(0x41, 0, 1, None, &[7; 1200]);
+    let mut packed = Vec::new();
+    for (unit, stamp) in [(&key, Some(0)), (&other, None)] {
+        stream.push(&Pes { stamp, bounded: false, payload: unit.clone() });
+        packed.push(std::mem::take(&mut stream.bytes));
+    }
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&packed[0]);
+    demuxer.push(&packed[1][..3 * 188]);
+    demuxer.pause();
+    demuxer.push(&packed[1][3 * 188..]);
+    demuxer.pause();
+    let given = found(&mut demuxer);
+    let follows: Vec<_> = given.iter().map(|(_, follows)| *follows).collect();
+    assert_eq!(follows, [Follows::Directly, Follows::Directly, Follows::Rest]);
+    assert_eq!(given.into_iter().flat_map(|(data, _)| data).collect::<Vec<_>>(), [key, other].concat());
+}
+
+#[test]
+fn a_picture_that_loses_packets_behind_a_pause_is_counted() {
+    let mut stream = Stream::new(Codec::H264);
+    let key = [sps(false), pps(), slice(0x65, 0, 0, None, &[9; 2000])].concat();
+    stream.push(&Pes { stamp: Some(0), bounded: false, payload: key });
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&stream.bytes[..5 * 188]);
+    assert!(!demuxer.is_behind_pause());
+    demuxer.pause();
+    assert!(demuxer.is_behind_pause());
+    demuxer.push(&stream.bytes[6 * 188..]);
+    assert_eq!((demuxer.counters().damaged_units, demuxer.is_behind_pause()), (1, false));
+}
+
 proptest! {
     /// Pauses anywhere in any bytes harm nothing, and give no byte twice.
     #[test]

@@ -184,7 +184,9 @@ impl Pictures {
 
     /// Packets are missing: what is begun is no whole unit, and the next unit begins where it shows.
     pub(super) fn lose(&mut self) {
-        if !self.held.is_empty() || matches!(self.pes, Pes::Header { .. }) {
+        // Of one that was given when the source paused, the rest may be what is missing.
+        let is_open = self.paused.is_some() && !matches!(self.pes, Pes::None);
+        if !self.held.is_empty() || is_open || matches!(self.pes, Pes::Header { .. }) {
             self.count_damaged();
         }
         self.has_gap = true;
@@ -302,6 +304,11 @@ impl Pictures {
         self.held.len()
     }
 
+    /// Whether what comes may still be the rest of a picture that was given when the source paused.
+    pub(super) fn is_behind_pause(&self) -> bool {
+        self.paused.is_some()
+    }
+
     /// The source pauses, and a picture is whole as far as one can know: it is given. What follows of it nevertheless is given as
     /// [`Follows::Rest`].
     pub(super) fn pause(&mut self, give: &mut dyn FnMut(Given)) {
@@ -317,6 +324,9 @@ impl Pictures {
         let had_bytes = self.held.len();
         self.take_all(give);
         if self.held.is_empty() && had_bytes > 0 {
+            // Its rest has its times, which therefore have to be known.
+            let (codec, ticks) = (self.codec, self.times.ticks().unwrap_or(DEFAULT_PICTURE_TICKS));
+            self.times.release(codec, ticks, give);
             self.is_guess = true;
             self.paused = self.paused.or(Some(packet));
         }

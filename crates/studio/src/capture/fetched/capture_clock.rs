@@ -1,13 +1,13 @@
 //! When pictures and sound of a fetched stream were captured, on the capture clock.
 //!
 //! A picture that says when it was captured (`docs/capture-utc.md`; of RTSP, by the camera's sender reports) is believed where that
-//! is no later than now and not older than [`AGE_MAX`]: the clock of a camera that was never set is wrong by hours or years. All
+//! is no later than now and was not older than [`AGE_MAX`] when it came: the clock of a camera that was never set is wrong by hours or years. All
 //! others were captured when their first byte came. Sound lies beside the pictures as its time stamps say.
 
 use glassline_media::{Ticks, Time, Utc};
 use std::time::Duration;
 
-/// A picture that says to be older than this is not believed.
+/// A picture that says to have been older than this when it came is not believed.
 const AGE_MAX: Duration = Duration::from_secs(5);
 /// A clock that is ahead of ours by no more than this is set, and so is ours.
 const AHEAD_MAX: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ impl CaptureClock {
         came: Time,
         now: (Time, Utc),
     ) -> Time {
-        let captured = said.and_then(|said| self.believed(said, now)).unwrap_or(came).min(now.0);
+        let captured = said.and_then(|said| self.believed(said, came, now)).unwrap_or(came).min(now.0);
         self.anchor = Some(match self.time_of(pts) {
             // A clock that runs slower than ours makes all pictures late.
             Some(due) if captured > due && captured.since(due) < APART_MAX => {
@@ -58,13 +58,16 @@ impl CaptureClock {
         })
     }
 
-    fn believed(&mut self, said: Utc, (now, utc): (Time, Utc)) -> Option<Time> {
+    fn believed(&mut self, said: Utc, came: Time, (now, utc): (Time, Utc)) -> Option<Time> {
         let age = Duration::from_nanos(utc.as_nanos().saturating_sub(said.as_nanos()));
         let ahead = Duration::from_nanos(said.as_nanos().saturating_sub(utc.as_nanos()));
-        if age > AGE_MAX || ahead > AHEAD_MAX {
+        // What has waited here since is no fault of the camera's clock.
+        let on_the_way = age.saturating_sub(now.since(came));
+        if on_the_way > AGE_MAX || ahead > AHEAD_MAX {
             self.doubted_at = Some(now);
             if !std::mem::replace(&mut self.has_told, true) {
-                let (off, by) = if age > AGE_MAX { ("behind", age) } else { ("ahead of", ahead) };
+                let (off, by) =
+                    if on_the_way > AGE_MAX { ("behind", on_the_way) } else { ("ahead of", ahead) };
                 self.doubt = Some(format!(
                     "the camera's clock is {:.1} s {off} this machine's: the delay is told from when pictures come (set both \
                      by NTP to have it from their capture)",
@@ -124,7 +127,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_never_set_is_told_of_once_and_not_believed_in_turns() {
         let mut clock = CaptureClock::default();
-        let far = [said(-1_600_000_000_000), said(3_600_000), said(10_051), said(4_999)];
+        let far = [said(-1_600_000_000_000), said(3_600_000), said(10_051), said(4_989)];
         for wrong in far {
             assert_eq!(
                 clock.picture(Ticks(0), wrong, Time::from_millis(9_990), now(10_000)).as_nanos(),
@@ -138,6 +141,13 @@ mod tests {
             clock.picture(Ticks(0), said(millis as i64 - 200), came, now(millis)) == came
         };
         assert!(at(10_100) && at(19_999) && !at(20_000));
+    }
+
+    #[test]
+    fn a_picture_that_has_waited_here_raises_no_doubt() {
+        let mut clock = CaptureClock::default();
+        let captured = clock.picture(Ticks(0), said(1_900), Time::from_millis(2_000), now(10_000));
+        assert_eq!((captured, clock.take_doubt()), (Time::from_millis(1_900), None));
     }
 
     #[test]

@@ -19,8 +19,8 @@ use super::{Error, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_media::bitstream::h264::units::Piece;
 use glassline_media::bitstream::h264::{self, NalType, Sps, nals};
-use glassline_media::container::ts::Program;
 use glassline_media::container::ts::demux::Follows;
+use glassline_media::container::ts::{ElementaryStream, Program};
 use glassline_media::{AccessUnit, Codec, FrameRate, Ticks, Time, Utc, bitstream};
 use glassline_streams::Streams;
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// How often it is looked whether the source has been refused.
 const LOOK_TIME: Duration = Duration::from_millis(100);
 /// Where a stream's tables name no pictures for so long, it has none.
-const PICTURES_WAIT: Duration = Duration::from_secs(5);
+const PICTURES_WAIT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
 /// A stream that has come for so long without a place to begin at is told of.
 const KEY_WAIT: Duration = Duration::from_secs(10);
 /// Distances of decoding times that are looked back at; the one in the middle is the distance of pictures.
@@ -57,10 +57,21 @@ pub trait Fetched: Send + Sync {
     fn refusal(&self) -> Option<(String, String)>;
 }
 
-/// [`Error::Refused`], where the source is refused.
+/// Why there will be no picture, before the first one: the source is refused, or its tables name none that can be sent.
 pub(in crate::capture) fn refused(source: &dyn Fetched) -> Option<Error> {
-    let (why, remedy) = source.refusal()?;
-    Some(Error::Refused { name: source.address(), why, remedy })
+    let name = source.address();
+    if let Some((why, remedy)) = source.refusal() {
+        return Some(Error::Refused { name, why, remedy });
+    }
+    let streams = source.streams();
+    let status = streams.find(source.name())?.status(streams.clock().now());
+    match Pictures::of(&status.streams) {
+        Pictures::Other(Some(codec)) => Some(Error::OtherCodec { name, codec: codec.name() }),
+        Pictures::Other(None) if !status.streams.is_empty() && status.uptime >= PICTURES_WAIT => {
+            Some(Error::NoPicturesFetched { name })
+        }
+        Pictures::H264(_) | Pictures::Other(None) | Pictures::Unknown => None,
+    }
 }
 
 /// The elementary stream of pictures that is followed.
@@ -74,8 +85,8 @@ enum Pictures {
 }
 
 impl Pictures {
-    fn of(program: &Program) -> Pictures {
-        let video = || program.streams.iter().filter(|stream| stream.codec.is_some_and(Codec::is_video));
+    fn of(streams: &[ElementaryStream]) -> Pictures {
+        let video = || streams.iter().filter(|stream| stream.codec.is_some_and(Codec::is_video));
         match video().find(|stream| stream.codec == Some(Codec::H264)) {
             Some(stream) => Pictures::H264(stream.pid),
             None => Pictures::Other(video().next().and_then(|stream| stream.codec)),
@@ -95,6 +106,8 @@ struct Run<'a> {
     follows_gap: bool,
     /// [`Fetched::losses`] that are known.
     losses: u64,
+    /// How far the stream had been published when they were known: what was lost is missing somewhere before that, or there.
+    lost_until: u64,
     /// The last unit's, for what follows of it.
     is_reference: bool,
     captured: Time,
@@ -126,22 +139,26 @@ struct Told {
 pub(in crate::capture) fn run(source: &Arc<dyn Fetched>, outlet: &mut Outlet<'_>) -> Result<()> {
     let mut reader = Reader::new(Arc::clone(source), outlet.clock);
     let mut run = Run::new(source, outlet.length.time.take());
+    let mut looked = outlet.clock.now();
     loop {
+        // Whatever comes: a source may have sound alone.
+        if outlet.clock.now().since(looked) >= LOOK_TIME {
+            run.look(&reader, outlet)?;
+            looked = outlet.clock.now();
+        }
         let goes_on = match reader.next(LOOK_TIME).map_err(Error::read(&source.address()))? {
             Next::Program(program) => {
                 run.follow(&program, outlet)?;
                 true
             }
             Next::Unit { pid, follows, unit, came } if run.pictures == Pictures::H264(pid) => {
+                let has_lost = follows != Follows::Rest && run.has_lost(&reader);
+                let follows = if has_lost { Follows::Gap } else { follows };
                 run.take(follows, &unit, came, outlet)
             }
-            Next::Unit { .. } => true,
+            Next::Unit { .. } | Next::Nothing => true,
             Next::Gap => {
-                run.follows_gap = true;
-                true
-            }
-            Next::Nothing => {
-                run.look(&reader, outlet)?;
+                run.begin_anew();
                 true
             }
         };
@@ -161,6 +178,7 @@ impl<'a> Run<'a> {
             awaits_key_since: None,
             follows_gap: false,
             losses: 0,
+            lost_until: 0,
             is_reference: false,
             captured: Time::ZERO,
             newest_pts: None,
@@ -173,12 +191,30 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What follows is of another place, and perhaps on another clock.
+    fn begin_anew(&mut self) {
+        (self.follows_gap, self.lost_until) = (true, 0);
+        (self.newest_pts, self.newest_dts) = (None, None);
+        self.distances.clear();
+    }
+
+    /// Whether something may be missing in front of the picture that has just come. A loss is told before what follows it is
+    /// published, and where several pictures have come at once, it may lie in front of any: also behind a key frame among them.
+    fn has_lost(&mut self, reader: &Reader) -> bool {
+        let losses = self.source.losses();
+        if losses != std::mem::replace(&mut self.losses, losses) {
+            self.lost_until = reader.published();
+            return true;
+        }
+        reader.read_from() < self.lost_until
+    }
+
     fn has_begun(outlet: &Outlet<'_>) -> bool {
         outlet.number > 0
     }
 
     fn follow(&mut self, program: &Program, outlet: &Outlet<'_>) -> Result<()> {
-        let pictures = Pictures::of(program);
+        let pictures = Pictures::of(&program.streams);
         if pictures == self.pictures {
             return Ok(());
         }
@@ -203,7 +239,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Nothing comes at the moment: is there a reason?
+    /// If no pictures come: is there a reason?
     fn look(&mut self, reader: &Reader, outlet: &Outlet<'_>) -> Result<()> {
         let now = outlet.clock.now();
         if !Self::has_begun(outlet) {
@@ -234,9 +270,7 @@ impl<'a> Run<'a> {
     fn take(&mut self, follows: Follows, unit: &AccessUnit, came: Time, outlet: &mut Outlet<'_>) -> bool {
         let continues = follows == Follows::Rest;
         if !continues {
-            let losses = self.source.losses();
-            let has_lost = losses != std::mem::replace(&mut self.losses, losses);
-            self.follows_gap |= has_lost || follows == Follows::Gap;
+            self.follows_gap |= follows == Follows::Gap;
             self.note_order(unit.pts);
             let (now, utc) = (outlet.clock.now(), outlet.clock.utc());
             let captured = self.clock.picture(unit.pts, capture_utc(unit), came, (now, utc));
@@ -306,6 +340,9 @@ pub(in crate::capture) fn capture_utc(unit: &AccessUnit) -> Option<Utc> {
     let (mut head, _) = bitstream::head(unit.codec, &unit.data);
     head.find_map(|nal| bitstream::messages(unit.codec, &nal)?.capture_utc())
 }
+
+#[cfg(test)]
+pub(in crate::capture) mod testing;
 
 #[cfg(test)]
 #[path = "fetched_tests.rs"]

@@ -27,7 +27,7 @@ pub(super) struct Pauses {
     /// When bytes of a picture last came.
     last: Option<Time>,
     /// The longest pause within the picture that comes now.
-    inner: Duration,
+    pub(super) inner: Duration,
     /// Of the last pictures, the longest pause within each, and the one in front of it.
     pictures: VecDeque<(Duration, Duration)>,
     /// The pause in front of the picture that comes now.

@@ -13,7 +13,7 @@ use glassline_io::clock::Clock;
 use glassline_media::bitstream::s302m;
 use glassline_media::container::ts::Program;
 use glassline_media::samples::Format;
-use glassline_media::{AccessUnit, Codec, Time};
+use glassline_media::{AccessUnit, Codec, Ticks, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,16 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Silence in front of the first sound, and of that behind a gap, so that its clock is known with its first sample, as it is for
 /// others after half a second: what is made of the stream at the other end says in its beginning whether there is sound.
 const LEAD: Duration = Duration::from_millis(550);
+/// Sound that came longer ago than this, where the stream was entered further back, is left out.
+const OLD: Duration = Duration::from_millis(200);
+/// A hole between two units that is longer than half of one and than this is filled with silence: packets were lost, or damaged.
+const HOLE_MIN: i64 = 450;
+/// A longer one begins anew.
+const HOLE_MAX: i64 = 45_000;
+/// Of a smaller deviation of the stamps this part is taken over with each unit: stamps jitter, and clocks drift.
+const TAKEN_OVER: i64 = 32;
+/// What is added to stamps in front of decoders, so that none is negative.
+const BIAS: i64 = 1 << 34;
 /// What is given, whatever the camera has: mono is heard on both sides, and of more than two the first two are taken.
 const CHANNELS: u8 = 2;
 
@@ -89,7 +99,11 @@ pub(super) struct FetchedSound {
     /// What is given next, in place of what is read.
     next: VecDeque<(Vec<f32>, Arrival)>,
     has_begun: bool,
+    /// What the stamp of the next sample is by the samples before it.
+    expected: Option<Ticks>,
     lost: bool,
+    /// Codecs that cannot be decoded, of which that has been told.
+    told: Vec<Codec>,
 }
 
 impl FetchedSound {
@@ -104,7 +118,9 @@ impl FetchedSound {
             times: CaptureClock::default(),
             next: VecDeque::new(),
             has_begun: false,
+            expected: None,
             lost: false,
+            told: Vec::new(),
         }
     }
 
@@ -116,13 +132,16 @@ impl FetchedSound {
             return;
         }
         (self.track, self.decoder, self.converter) = (None, None, None);
+        self.expected = None;
         for (pid, codec) in sounds {
             match Decoder::open(codec) {
                 Ok(decoder) => {
                     (self.track, self.decoder) = (Some((pid, codec)), Some(decoder));
                     return;
                 }
+                Err(_) if self.told.contains(&codec) => {}
                 Err(error) => {
+                    self.told.push(codec);
                     tracing::warn!(
                         source = self.source.address(),
                         "its {} is not sent: {error}",
@@ -133,20 +152,39 @@ impl FetchedSound {
         }
     }
 
-    /// Appends what a unit sounds like at 48 kHz. Returns when the last sample was captured.
+    /// Appends what a unit sounds like at 48 kHz, and silence in front of it for what is missing there. Returns when the last
+    /// sample was captured.
     fn take(&mut self, unit: &AccessUnit, samples: &mut Vec<f32>) -> Result<Option<Time>> {
-        let at = self.times.sound(unit.pts, self.clock.now());
-        let FetchedSound { decoder: Some(decoder), converter, .. } = self else { return Ok(None) };
+        let FetchedSound { decoder: Some(decoder), converter, expected, lost, .. } = self else {
+            return Ok(None);
+        };
         let (mut end, mut outcome) = (None, Ok(()));
-        decoder.decode(&unit.data, at, &mut |at, decoded, channels, rate_hz| {
+        // A decoder may give sound of earlier units yet, and says with which stamp it was given.
+        let stamped = Duration::from_nanos((unit.pts.0 + BIAS).max(0) as u64 * 100_000 / 9);
+        decoder.decode(&unit.data, Time::ZERO + stamped, &mut |at, decoded, channels, rate_hz| {
             let rate_hz = rate_hz.max(1);
             let length = decoded.len() as u64 / u64::from(channels.max(1));
-            let length = Duration::from_nanos(length.saturating_mul(1_000_000_000) / u64::from(rate_hz));
-            end = Some(at + length);
-            outcome = std::mem::replace(&mut outcome, Ok(()))
-                .and_then(|()| convert(converter, decoded, channels, rate_hz, samples));
+            let length = Ticks((length.saturating_mul(90_000) / u64::from(rate_hz)) as i64);
+            let stamp = Ticks::from_time(at) - Ticks(BIAS);
+            let hole = expected.map_or(0, |expected| (stamp - expected).0);
+            let mut next = expected.unwrap_or(stamp) + Ticks(hole / TAKEN_OVER);
+            let mut silence = 0;
+            if hole.abs() > HOLE_MAX {
+                *lost = true;
+                samples.clear();
+                next = stamp;
+            } else if hole > HOLE_MIN.max(length.0 / 2) {
+                silence = hole as usize * rate_hz as usize / 90_000 * usize::from(channels);
+                next = stamp;
+            }
+            *expected = Some(next + length);
+            end = Some(stamp + length);
+            for piece in [&vec![0.0; silence][..], decoded] {
+                outcome = std::mem::replace(&mut outcome, Ok(()))
+                    .and_then(|()| convert(converter, piece, channels, rate_hz, samples));
+            }
         });
-        outcome.map(|()| end)
+        outcome.map(|()| end.map(|end| self.times.sound(end, self.clock.now())))
     }
 }
 
@@ -195,11 +233,20 @@ impl LiveSound for FetchedSound {
         Format { rate_hz: SOUND_RATE_HZ, channels: CHANNELS }
     }
 
+    fn is_always_live(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, _: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>> {
+        let until = self.clock.now() + STOP_CHECK_INTERVAL;
         loop {
             if let Some((next, arrival)) = self.next.pop_front() {
                 samples.extend_from_slice(&next);
                 return Ok(Some(arrival));
+            }
+            if self.clock.now() >= until {
+                // Pictures may come without sound.
+                return Ok(Some(Arrival { end: self.clock.now(), lost: false }));
             }
             let reader = self.reader.get_or_insert_with(|| Reader::new(Arc::clone(&self.source), self.clock));
             match reader.next(STOP_CHECK_INTERVAL).map_err(Error::read(&self.source.address()))? {
@@ -208,6 +255,7 @@ impl LiveSound for FetchedSound {
                     let now = (self.clock.now(), self.clock.utc());
                     self.times.picture(unit.pts, capture_utc(&unit), came, now);
                 }
+                Next::Unit { came, .. } if self.clock.now().since(came) > OLD => self.expected = None,
                 Next::Unit { pid, unit, .. } if self.track.is_some_and(|(track, _)| track == pid) => {
                     if let Some(end) = self.take(&unit, samples)?
                         && !samples.is_empty()
@@ -221,10 +269,11 @@ impl LiveSound for FetchedSound {
                     }
                 }
                 Next::Unit { .. } => {}
-                Next::Gap => self.lost = self.track.is_some(),
-                Next::Nothing => {
-                    return Ok(Some(Arrival { end: self.clock.now(), lost: false }));
+                Next::Gap => {
+                    self.lost = self.track.is_some();
+                    self.expected = None;
                 }
+                Next::Nothing => {}
             }
         }
     }
@@ -233,6 +282,42 @@ impl LiveSound for FetchedSound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::fetched::testing::Source;
+    use glassline_media::Stamps;
+
+    /// Takes units of LPCM with these stamps, ten milliseconds each. Returns milliseconds of sound, and whether it began anew.
+    fn taken(stamps: &[i64]) -> (usize, bool) {
+        let mut sound = FetchedSound::new(Source::new(), Clock::new());
+        assert!(sound.is_always_live());
+        (sound.track, sound.decoder) = (Some((0x101, Codec::S302m)), Some(Decoder::S302m));
+        let mut samples = Vec::new();
+        for millis in stamps {
+            let pts = Ticks(millis * 90);
+            // Two channels of 16 bits: SMPTE ST 302, §5.
+            let data = [&[0x09, 0x60, 0, 0][..], &[0; 480 * 5]].concat().into();
+            let stamps = Stamps::default();
+            let unit = AccessUnit { codec: Codec::S302m, data, pts, dts: pts, random_access: true, stamps };
+            assert!(sound.take(&unit, &mut samples).unwrap().is_some());
+        }
+        (samples.len() / 96, sound.lost)
+    }
+
+    #[test]
+    fn packets_that_were_lost_are_silence_and_what_jumps_begins_anew() {
+        assert_eq!(taken(&[0, 10, 20, 30, 40]), (50, false));
+        // Two are lost, then one.
+        assert_eq!(taken(&[0, 10, 40, 60, 70]), (80, false));
+        // Stamps jitter, forth and back.
+        let jitter: Vec<i64> =
+            (0..100).map(|number| number * 10 + [0, 3, -3, 2][number as usize % 4]).collect();
+        assert_eq!(taken(&jitter), (1000, false));
+        // A clock that drifts is none that jumps: one part in a thousand.
+        let drift: Vec<i64> = (0..2000).map(|number| number * 10 + number / 100).collect();
+        assert_eq!(taken(&drift), (20_000, false));
+        // Another session's clock.
+        assert_eq!(taken(&[100_000, 100_010, 50, 60]), (20, true));
+        assert_eq!(taken(&[0, 10, 20_000]), (10, true));
+    }
 
     #[test]
     fn sound_of_any_number_of_channels_is_heard_on_two() {
