@@ -46,6 +46,9 @@ enum Decoder {
     Other(avcodec::SoundDecoder),
 }
 
+/// Takes decoded sound: when its first sample was captured, the interleaved samples, their channels and rate.
+type Each<'a> = dyn FnMut(Time, &[f32], u8, u32) + 'a;
+
 impl Decoder {
     fn open(codec: Codec) -> std::result::Result<Decoder, CodecError> {
         match codec {
@@ -61,7 +64,7 @@ impl Decoder {
 
     /// Decodes a unit that was captured from `at` on, and calls `each` with when, the samples, channels and rate. What is damaged
     /// is left out.
-    fn decode(&mut self, unit: &[u8], at: Time, each: &mut dyn FnMut(Time, &[f32], u8, u32)) {
+    fn decode(&mut self, unit: &[u8], at: Time, each: &mut Each<'_>) {
         match self {
             #[cfg(feature = "opus")]
             Decoder::Opus(decoder) => {
