@@ -26,7 +26,7 @@ pub enum Message {
         autopilot: u8,
     },
     /// 2, `SYSTEM_TIME`.
-    SystemTime {
+    WallClock {
         /// Microseconds since 1970; 0, or some early year, while it is not known.
         unix_micros: u64,
         /// The same moment in milliseconds since the sender has started.
@@ -123,7 +123,7 @@ pub(super) fn layout(number: u32) -> Option<&'static Layout> {
         },
         2 => &Layout {
             extra: 137,
-            read: |payload, _| Message::SystemTime {
+            read: |payload, _| Message::WallClock {
                 unix_micros: u64::from_le_bytes(payload.bytes(0)),
                 boot_ms: payload.u32(8),
             },

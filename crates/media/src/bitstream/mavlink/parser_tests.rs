@@ -62,7 +62,7 @@ fn frames_of_another_implementation_are_read_in_both_versions() {
     }
     for frames in [V1, V2] {
         assert_eq!(messages(&golden(frames, "HEARTBEAT")), [Message::Heartbeat { kind: 2, autopilot: 3 }]);
-        let time = Message::SystemTime { unix_micros: 1_790_000_000_123_456, boot_ms: 60_000 };
+        let time = Message::WallClock { unix_micros: 1_790_000_000_123_456, boot_ms: 60_000 };
         assert_eq!(messages(&golden(frames, "SYSTEM_TIME")), [time]);
         let gps = Message::Gps {
             fix: 3,
@@ -130,9 +130,9 @@ fn a_line_may_give_bytes_in_any_pieces() {
 /// A payload without the zeros at its end, as far as its first byte, has them again.
 #[test]
 fn zeros_that_were_left_out_are_there_again() {
-    let none = Message::SystemTime { unix_micros: 0, boot_ms: 0 };
+    let none = Message::WallClock { unix_micros: 0, boot_ms: 0 };
     assert_eq!(messages(&frame(2, &[0], 137)), [none]);
-    let some = Message::SystemTime { unix_micros: 0x0102, boot_ms: 0 };
+    let some = Message::WallClock { unix_micros: 0x0102, boot_ms: 0 };
     assert_eq!(messages(&frame(2, &[2, 1], 137)), [some]);
     let position =
         Message::Position { boot_ms: 5, latitude_e7: 0, longitude_e7: 0, altitude_mm: 0, heading_cdeg: 0 };

@@ -115,9 +115,10 @@ impl<T: Copy> Heard<T> {
         Some(Heard { value, at: read.at })
     }
 
-    /// The value, if it is not stale at `now`.
+    /// The value, if it is not stale at `now`. One that is of later is of before the clock was set back.
     fn at(heard: Option<Heard<T>>, now: Time) -> Option<T> {
-        heard.filter(|heard| now.since(heard.at) <= STALE).map(|heard| heard.value)
+        let apart = |heard: &Heard<T>| now.since(heard.at).max(heard.at.since(now));
+        heard.filter(|heard| apart(heard) <= STALE).map(|heard| heard.value)
     }
 }
 
@@ -260,7 +261,7 @@ impl Known {
     /// Takes what an autopilot says of its vehicle. Of news of position or attitude: the sender's time since its start.
     fn take_own(&mut self, message: &Message, read: Read) -> Option<u32> {
         match *message {
-            Message::SystemTime { unix_micros, boot_ms } => {
+            Message::WallClock { unix_micros, boot_ms } => {
                 self.clock =
                     is_believable(unix_micros, read.utc).then_some(ClockReading { unix_micros, boot_ms });
                 None

@@ -240,7 +240,7 @@ fn what_is_old_is_left_out() {
 
 #[test]
 fn the_time_is_the_vehicles_where_that_can_be_believed() {
-    let time = |unix_micros| Message::SystemTime { unix_micros, boot_ms: 59_000 };
+    let time = |unix_micros| Message::WallClock { unix_micros, boot_ms: 59_000 };
     let source = |messages: &[Message], read: Read| {
         let mut telemetry = Telemetry::new();
         messages.iter().for_each(|message| telemetry.take(AUTOPILOT, message, read));
@@ -278,7 +278,7 @@ fn the_time_is_the_vehicles_where_that_can_be_believed() {
 #[test]
 fn a_vehicle_that_starts_anew_has_its_clock_to_tell_anew() {
     let mut telemetry = Telemetry::new();
-    let time = |boot_ms| Message::SystemTime { unix_micros: NOW_MICROS, boot_ms };
+    let time = |boot_ms| Message::WallClock { unix_micros: NOW_MICROS, boot_ms };
     let turn = |boot_ms| Message::Attitude { boot_ms, roll: 0.0, pitch: 0.0, yaw: 0.0 };
     let mut source = |message, at| {
         telemetry.take(AUTOPILOT, &message, read(at));
@@ -321,8 +321,13 @@ fn sets_come_at_most_ten_times_a_second_and_the_newest_waits_for_its_turn() {
     let mut telemetry = Telemetry::new();
     telemetry.take(AUTOPILOT, &attitude(0.0, 0.0, 0.0), read(3_600_000));
     assert!(telemetry.poll_set(Time::from_millis(3_600_000)).is_some());
-    telemetry.take(AUTOPILOT, &attitude(0.0, 0.0, 0.0), read(10));
-    assert!(telemetry.poll_set(Time::from_millis(10)).is_some());
+    telemetry.take(AUTOPILOT, &position(1, 1, 0, u16::MAX), read(10));
+    let set = parse(&telemetry.poll_set(Time::from_millis(10)).unwrap());
+    assert_eq!(
+        (set.heading_deg, set.latitude_deg.is_some()),
+        (None, true),
+        "what was heard by the old clock is old"
+    );
 }
 
 #[test]

@@ -76,7 +76,8 @@ impl Vehicle {
             }
             // Component 1 is the autopilot, whatever another part of the same vehicle has called itself before.
             Some((followed, heard_at))
-                if at.since(*heard_at) < SILENCE
+                // It may be of later, where the clock was set back since.
+                if at.since(*heard_at).max(heard_at.since(at)) < SILENCE
                     && !(followed.system == sender.system && sender.component == AUTOPILOT) =>
             {
                 if followed.system == sender.system { Origin::Part } else { Origin::OtherVehicle }
