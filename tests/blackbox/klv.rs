@@ -6,7 +6,7 @@ use glassline_media::bitstream::klv::{Packet, uas};
 use glassline_media::container::ts::conformance::{Checker, Profile, Rule};
 use glassline_media::container::ts::{Demuxer, Event};
 use glassline_media::{Ticks, Utc};
-use glassline_test_support::flight::{attitude, fly, frame, ground_station, position};
+use glassline_test_support::flight::{STAMPED, UNSTAMPED, attitude, fly, frame, ground_station, position};
 use glassline_test_support::program::Scratch;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -88,7 +88,12 @@ fn what_an_autopilot_says_is_beside_the_pictures_of_its_moment() {
     for codec in ["vp8", "h264"] {
         let film = scratch.file(&format!("{codec}.ts"));
         let before = Clock::new().utc();
-        let flown = fly(GLASSLINE, [&[&film, "--channel", "0:klv=mavlink"], &["--codec", codec]], line, SETS);
+        let flown = fly(
+            GLASSLINE,
+            [&[&film, "--channel", "0:klv=mavlink"], &[STAMPED, "--codec", codec]],
+            line,
+            SETS,
+        );
         let after = Clock::new().utc();
         let said = &flown.report["klv"];
         assert!(said["units"].as_u64().unwrap() >= SETS, "{codec}: {said}");
@@ -154,8 +159,9 @@ fn klv_of_the_sender_goes_into_the_stream_as_it_is_and_to_its_output_too() {
         set
     };
     let channel = format!("0:klv=st0601,raw,out={copy}");
-    let flown = fly(GLASSLINE, [&[&film, "--channel", &channel], &[]], damaged, SETS);
+    let flown = fly(GLASSLINE, [&[&film, "--channel", &channel], &[UNSTAMPED]], damaged, SETS);
     assert!(flown.report["klv"]["refused"].as_u64().unwrap() > 0, "{}", flown.report);
+    assert!(flown.receiver.contains("come without the times at which they were read"), "{}", flown.receiver);
     let (_, units) = stamps(&film);
     assert!(units.len() as u64 >= SETS);
     for (unit, _) in &units {

@@ -59,7 +59,12 @@ pub struct Flown {
     pub receiver: String,
 }
 
-/// Sends pictures of a test, and beside them on channel 0 the datagrams that `feed` makes, 50 a second by their number, until the
+/// The channel of [`fly`], with the times at which messages were read,
+pub const STAMPED: &str = "0:stamped,in=udp:127.0.0.1:0";
+/// and without.
+pub const UNSTAMPED: &str = "0:in=udp:127.0.0.1:0";
+
+/// Sends pictures of a test, and beside them on the channel that `send` begins with the datagrams that `feed` makes, 50 a second by their number, until the
 /// receiver has put so many units of telemetry into its stream.
 ///
 /// # Panics
@@ -82,16 +87,14 @@ pub fn fly(
     let address = said(&mut receiver, "listening address=");
     let to = format!("link://{address}");
     let mut sender = Running::start(
-        Command::new(glassline)
-            .args(["send", "test:320x180@25", &to, "--insecure", "--channel", "0:stamped,in=udp:127.0.0.1:0"])
-            .args(send),
+        Command::new(glassline).args(["send", "test:320x180@25", &to, "--insecure", "--channel"]).args(send),
     );
     let autopilot = said(&mut sender, "datagrams are taken channel=0 address=");
-    let line = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let line = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut number = 0;
     until_some("telemetry in the stream", || {
         for _ in 0..5 {
-            line.send_to(&feed(number), &autopilot).unwrap();
+            line.send_to(&feed(number), &autopilot).expect("a datagram is sent");
             number += 1;
             std::thread::sleep(Duration::from_millis(20));
         }
