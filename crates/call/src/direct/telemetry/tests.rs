@@ -86,13 +86,14 @@ fn what_an_autopilot_says_stands_beside_the_picture_of_its_moment() {
     let telemetry = Telemetry::new();
     let mut stream = Stream::new(&telemetry);
     let mut input = telemetry.input(0, TelemetryFormat::Mavlink, None);
-    let begun = stream.clock.now();
-    stream.picture(Time::from_nanos(begun.as_nanos() - 100_000_000));
+    let ago = |ms: u64| Time::from_nanos(Clock::new().now().as_nanos() - ms * 1_000_000);
+    stream.picture(ago(100));
+    // It is captured before the message is read.
+    let before = ago(10);
     let stamp = stream.clock.utc();
     input.write_stamped(&message(ATTITUDE), Some(stamp)).unwrap();
-    // It was captured before the message was read: the set belongs to the next one.
-    stream.picture(begun);
-    assert!(stream.units().is_empty());
+    stream.picture(before);
+    assert!(stream.units().is_empty(), "the set belongs to a later picture");
     let pts = stream.picture(stream.clock.now());
     let units = stream.units();
     assert_eq!(units.len(), 1);
