@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     for (number, piece) in (0..).zip(line.chunks(size)) {
         at = Time::from_millis(number * PIECE_MS);
         let utc = Utc::from_micros(1_790_000_000_000_000 + number * PIECE_MS * 1000);
-        let read = Read { at, utc, beside_vehicle: first & 0x80 != 0 };
+        let read = Read { at, utc, beside_vehicle: first & 0x80 != 0, here: utc };
         telemetry.push(piece, read, &mut |set| {
             sets += 1;
             let packet = Packet::parse(&set.bytes).expect("a set is a packet");

@@ -12,8 +12,8 @@
     )
 )]
 
-/// Bytes of the longest payload that is read.
-const PAYLOAD_MAX_BYTES: usize = 64;
+/// Bytes of the longest payload that is read: those messages have 53 at most, and room for what may be added to them.
+pub(super) const PAYLOAD_MAX_BYTES: usize = 64;
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +62,9 @@ pub enum Message {
         boot_ms: u32,
         /// w, x, y, z: from north, east, down to the vehicle's axes.
         quaternion: [f32; 4],
+        /// w, x, y, z: from the vehicle's axes to those by which it is told, which differ where it flies on its tail; zeros where
+        /// they do not.
+        offset: [f32; 4],
     },
     /// 33, `GLOBAL_POSITION_INT`: the position that the autopilot flies by.
     Position {
@@ -97,6 +100,8 @@ pub enum Message {
         horizontal_deg: f32,
         /// Degrees from top to bottom.
         vertical_deg: f32,
+        /// Which camera it is of those that its sender speaks for: 0 is the sender itself.
+        device: u8,
     },
     /// 285, `GIMBAL_DEVICE_ATTITUDE_STATUS`: where a gimbal points.
     Gimbal {
@@ -104,6 +109,8 @@ pub enum Message {
         flags: u16,
         /// w, x, y, z against the horizon.
         quaternion: [f32; 4],
+        /// Which gimbal it is of those that its sender speaks for: 0 is the sender itself.
+        device: u8,
     },
 }
 
@@ -152,6 +159,7 @@ pub(super) fn layout(number: u32) -> Option<&'static Layout> {
             read: |payload, _| Message::AttitudeQuaternion {
                 boot_ms: payload.u32(0),
                 quaternion: payload.quaternion(4),
+                offset: payload.quaternion(32),
             },
         },
         33 => &Layout {
@@ -181,6 +189,7 @@ pub(super) fn layout(number: u32) -> Option<&'static Layout> {
                 longitude_e7: payload.i32(20),
                 horizontal_deg: payload.f32(44),
                 vertical_deg: payload.f32(48),
+                device: payload.byte(52),
             },
         },
         285 => &Layout {
@@ -188,11 +197,30 @@ pub(super) fn layout(number: u32) -> Option<&'static Layout> {
             read: |payload, _| Message::Gimbal {
                 quaternion: payload.quaternion(4),
                 flags: u16::from_le_bytes(payload.bytes(36)),
+                device: payload.byte(48),
             },
         },
         _ => return None,
     };
     Some(layout)
+}
+
+/// `CRC_EXTRA` of a message that carries other bytes, which may be frames of MAVLink themselves: files and logs that are fetched, what
+/// is tunnelled, and corrections for receivers of satellites.
+pub(super) fn carrier(number: u32) -> Option<u8> {
+    Some(match number {
+        110 => 84,  // FILE_TRANSFER_PROTOCOL
+        120 => 134, // LOG_DATA
+        123 => 250, // GPS_INJECT_DATA
+        126 => 220, // SERIAL_CONTROL
+        131 => 223, // ENCAPSULATED_DATA
+        233 => 35,  // GPS_RTCM_DATA
+        248 => 8,   // V2_EXTENSION
+        266 => 193, // LOGGING_DATA
+        267 => 35,  // LOGGING_DATA_ACKED
+        385 => 147, // TUNNEL
+        _ => return None,
+    })
 }
 
 /// A payload with the zeros that were left out.

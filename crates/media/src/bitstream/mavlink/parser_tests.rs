@@ -87,7 +87,7 @@ fn frames_of_another_implementation_are_read_in_both_versions() {
             panic!()
         };
         assert_eq!([roll, pitch, yaw].map(|angle| degrees(angle).round()), [-13.0, 4.0, -90.0]);
-        let [Message::AttitudeQuaternion { boot_ms: 60_030, quaternion }] =
+        let [Message::AttitudeQuaternion { boot_ms: 60_030, quaternion, offset: [0.0, 0.0, 0.0, 0.0] }] =
             messages(&golden(frames, "ATTITUDE_QUATERNION"))[..]
         else {
             panic!()
@@ -104,9 +104,10 @@ fn frames_of_another_implementation_are_read_in_both_versions() {
         longitude_e7: -85_460_000,
         horizontal_deg: 62.5,
         vertical_deg: 38.25,
+        device: 0,
     };
     assert_eq!(messages(&golden(V2, "CAMERA_FOV_STATUS")), [view]);
-    let [Message::Gimbal { flags: 44, quaternion }] =
+    let [Message::Gimbal { flags: 44, quaternion, device: 0 }] =
         messages(&golden(V2, "GIMBAL_DEVICE_ATTITUDE_STATUS"))[..]
     else {
         panic!()
@@ -169,6 +170,67 @@ fn a_false_start_takes_no_good_frame_with_it() {
     assert_eq!((found.len(), counters.checksums_wrong), (3, 1));
 }
 
+/// A false start has the shape of an unknown frame, and a start byte follows where it would end.
+#[test]
+fn good_frames_within_an_unknown_one_are_found_at_once() {
+    let good = golden(V2, "ATTITUDE");
+    let start = |length: usize| [START_2, length as u8, 0, 0, 9, 9, 9, 99, 99, 99];
+    // It ends where the third frame does, and the fourth one follows.
+    let four = good.repeat(4);
+    let swallows = [&start(good.len() * 3 - CHECKSUM_BYTES)[..], &four].concat();
+    let (found, counters) = parsed([&swallows[..]]);
+    assert_eq!((found.len(), counters.unknown, counters.skipped_bytes), (4, 0, HEADER_2_BYTES as u64));
+    // Each frame is given when its last byte has come, whatever the false start still waits for.
+    let mut parser = Parser::new();
+    parser.push(&start(255), &mut |_, _| panic!());
+    for _ in 0..3 {
+        let mut count = 0;
+        parser.push(&good, &mut |_, _| count += 1);
+        assert_eq!((count, parser.held.len()), (1, 0));
+    }
+    // A frame that begins within it, and ends behind it, is not yet whole.
+    let mut parser = Parser::new();
+    let (first, rest) = good.split_at(20);
+    let mut count = 0;
+    parser.push(&[&start(20 - CHECKSUM_BYTES)[..], first].concat(), &mut |_, _| count += 1);
+    parser.push(rest, &mut |_, _| count += 1);
+    assert_eq!((count, parser.counters().unknown), (1, 0));
+}
+
+/// A log of flights that is fetched over the line has frames of other days.
+#[test]
+fn what_another_message_carries_is_not_read() {
+    let carried = golden(V2, "ATTITUDE").repeat(5);
+    // FILE_TRANSFER_PROTOCOL, TUNNEL, and one in pieces.
+    for (number, extra) in [(110, 84), (385, 147)] {
+        let file = frame(number, &carried, extra);
+        let bytes = [&file[..], &golden(V2, "HEARTBEAT")].concat();
+        for size in [1, 30, bytes.len()] {
+            let (found, counters) = parsed(bytes.chunks(size));
+            let heartbeat = Message::Heartbeat { kind: 2, autopilot: 3 };
+            assert_eq!(found, [(VEHICLE, heartbeat)], "{number} in pieces of {size}");
+            assert_eq!((counters.unknown, counters.skipped_bytes), (1, 0));
+        }
+        // With a wrong checksum it is nothing, and what is in it may be anything.
+        let mut damaged = file.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert_eq!(parsed([&damaged[..]]).0.len(), 5);
+    }
+}
+
+/// What costs a checksum of its own at each byte is too long for what it seems to be.
+#[test]
+fn a_message_that_is_far_longer_than_its_layout_is_none() {
+    let long = |length| frame(0, &vec![1; length], 50);
+    assert_eq!(messages(&long(message::PAYLOAD_MAX_BYTES)).len(), 1);
+    let (found, counters) = parsed([&long(message::PAYLOAD_MAX_BYTES + 1)[..]]);
+    assert_eq!((found.len(), counters.frames, counters.checksums_wrong), (0, 0, 0));
+    // Starts of version 1 with a length of 254, of HEARTBEAT.
+    let hostile = [[START_1; 5], [0; 5]].concat().repeat(200);
+    let checked = parsed([&hostile[..]]).1.checksums_wrong;
+    assert!(checked <= 200, "{checked} of 2,000 bytes, which an empty one takes at every tenth");
+}
+
 /// A frame with a wrong checksum that ends with a start byte.
 #[test]
 fn a_checksum_that_looks_like_a_start_is_none() {
@@ -207,7 +269,7 @@ proptest! {
         let mut parser = Parser::new();
         for piece in bytes.chunks(size) {
             parser.push(piece, &mut |_, _| {});
-            prop_assert!(parser.held.len() < FRAME_MAX_BYTES);
+            prop_assert!(parser.held.len() < 2 * FRAME_MAX_BYTES);
         }
         let taken = parser.counters();
         prop_assert!(taken.skipped_bytes + parser.held.len() as u64 <= bytes.len() as u64);

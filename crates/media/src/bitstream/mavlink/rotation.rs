@@ -19,6 +19,8 @@ pub(super) struct Rotation {
 
 /// A quaternion of a length that is further from 1 is damaged, or stands for none.
 const LENGTH_TOLERANCE: f64 = 0.1;
+/// The cosine of half the angle of a rotation by a degree.
+const TURNS_BELOW: f64 = 0.999_96;
 
 impl Angles {
     /// Of radians; `None` where one is no number.
@@ -52,15 +54,25 @@ impl Angles {
 impl Rotation {
     /// Of w, x, y, z; `None` where they are no rotation.
     pub(super) fn of_quaternion(quaternion: [f32; 4]) -> Option<Rotation> {
+        // What is no number is not within it either.
+        Rotation::of_length(quaternion, |length| (length - 1.0).abs() <= LENGTH_TOLERANCE)
+    }
+
+    /// The same of an offset: zeros stand for none, and what is at least half as long as it should be is one, as ground stations take
+    /// it.
+    pub(super) fn of_offset(quaternion: [f32; 4]) -> Option<Rotation> {
+        Rotation::of_length(quaternion, |length| length >= 0.5 && length.is_finite())
+    }
+
+    fn of_length(quaternion: [f32; 4], is_right: impl Fn(f64) -> bool) -> Option<Rotation> {
         let [w, x, y, z] = quaternion.map(f64::from);
         let length = (w * w + x * x + y * y + z * z).sqrt();
-        // What is no number is not within it either.
-        ((length - 1.0).abs() <= LENGTH_TOLERANCE).then(|| Rotation {
-            w: w / length,
-            x: x / length,
-            y: y / length,
-            z: z / length,
-        })
+        is_right(length).then(|| Rotation { w: w / length, x: x / length, y: y / length, z: z / length })
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn turns(self) -> bool {
+        self.w.abs() < TURNS_BELOW
     }
 
     /// The angles of it.

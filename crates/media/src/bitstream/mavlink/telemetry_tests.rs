@@ -12,7 +12,7 @@ const NOW_MICROS: u64 = 1_790_000_000_000_000;
 
 fn read(at_ms: u64) -> Read {
     let utc = Utc::from_micros(NOW_MICROS + at_ms * 1000);
-    Read { at: Time::from_millis(at_ms), utc, beside_vehicle: true }
+    Read { at: Time::from_millis(at_ms), utc, beside_vehicle: true, here: utc }
 }
 
 fn parse(set: &TimedSet) -> uas::Set {
@@ -71,9 +71,9 @@ fn frames_of_another_implementation_become_sets() {
         let hex = V2.iter().find(|(other, _)| *other == name).unwrap().1;
         telemetry.push(&bytes_of(hex), read(number * 100), &mut |set| found.push(set));
     }
-    assert_eq!(found.len(), 2, "of attitude, and of position");
-    assert_eq!(found[1].source, TimeSource::Vehicle);
-    let set = parse(&found[1]);
+    assert_eq!(found.len(), 3, "of a fix, of attitude, and of position");
+    assert_eq!(found[2].source, TimeSource::Vehicle);
+    let set = parse(&found[2]);
     assert_eq!(set.time_micros, Some(1_790_000_000_123_456 + 40_000));
     near(set.latitude_deg, 47.397_741_8);
     near(set.longitude_deg, -8.545_593_9);
@@ -162,11 +162,32 @@ fn the_receiver_of_satellites_stands_in_where_the_autopilot_tells_no_place_but_n
     near(both.latitude_deg, 3.0);
 }
 
+/// A flight controller that sends nothing but its receiver's fixes beside its heartbeat and its clock.
+#[test]
+fn fixes_alone_make_sets() {
+    let time = Message::WallClock { unix_micros: NOW_MICROS + 3_000_000, boot_ms: 59_000 };
+    let heartbeat = Message::Heartbeat { kind: 1, autopilot: 3 };
+    let line = [heartbeat, time, gps(3, 10_000_000, 20_000_000)];
+    let told = sets(&line.repeat(3));
+    assert_eq!(told.len(), 3);
+    near(told[0].latitude_deg, 1.0);
+    assert!(told[0].altitude_m.is_some() && told[0].heading_deg.is_none());
+    // It was read 200 ms behind the clock.
+    assert_eq!(told[0].time_micros, Some(NOW_MICROS + 3_200_000));
+    assert!(sets(&[heartbeat, time, gps(1, 10_000_000, 20_000_000)]).is_empty(), "without a fix");
+    // Beside positions they are none: a set for each of those is enough.
+    let place = position(30_000_000, 40_000_000, 0, 0);
+    assert_eq!(sets(&[place, gps(3, 1, 1), place, gps(3, 1, 1)]).len(), 2);
+}
+
 #[test]
 fn angles_that_are_no_numbers_change_nothing() {
     let nan = Message::Attitude { boot_ms: 1, roll: f32::NAN, pitch: 0.0, yaw: f32::INFINITY };
     assert!(sets(&[nan]).is_empty());
-    assert!(sets(&[Message::AttitudeQuaternion { boot_ms: 1, quaternion: [0.0; 4] }]).is_empty());
+    assert!(
+        sets(&[Message::AttitudeQuaternion { boot_ms: 1, quaternion: [0.0; 4], offset: [0.0; 4] }])
+            .is_empty()
+    );
     near(last(&[attitude(1.0, 2.0, 3.0), nan, position(1, 1, 0, 0)]).roll_deg, 1.0);
     let unknown = Message::Mount { roll: f32::NAN, pitch: f32::NAN, yaw: f32::NAN, yaw_absolute: None };
     let blind = Message::FieldOfView {
@@ -174,6 +195,7 @@ fn angles_that_are_no_numbers_change_nothing() {
         longitude_e7: i32::MIN,
         horizontal_deg: f32::NAN,
         vertical_deg: -1.0,
+        device: 0,
     };
     let set = last(&[unknown, blind, attitude(0.0, 0.0, 0.0)]);
     assert_eq!(
@@ -183,24 +205,86 @@ fn angles_that_are_no_numbers_change_nothing() {
     assert_eq!((set.centre_latitude_deg, set.centre_longitude_deg), (None, None));
 }
 
+/// w, x, y, z of roll, pitch and yaw, in degrees.
+fn quaternion(angles: [f64; 3]) -> [f32; 4] {
+    let half = angles.map(|angle| angle.to_radians() / 2.0);
+    let [(sr, cr), (sp, cp), (sy, cy)] = half.map(f64::sin_cos);
+    [
+        cr * cp * cy + sr * sp * sy,
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+    ]
+    .map(|component| component as f32)
+}
+
+/// Two gimbals, of two components or of one that speaks for both, and two cameras.
+#[test]
+fn one_gimbal_and_one_camera_are_told_of_until_they_are_silent() {
+    let gimbal = |device, pitch| {
+        let quaternion = quaternion([0.0, pitch, 0.0]);
+        (154, Message::Gimbal { flags: YAW_OF_VEHICLE, quaternion, device })
+    };
+    let camera = |component, device, horizontal_deg| {
+        let (latitude_e7, longitude_e7, vertical_deg) = (5, 5, 30.0);
+        let view = Message::FieldOfView { latitude_e7, longitude_e7, horizontal_deg, vertical_deg, device };
+        (component, view)
+    };
+    let mount = Message::Mount { roll: 0.0, pitch: -50.0, yaw: 0.0, yaw_absolute: None };
+    let other = (171, Message::Mount { roll: 0.0, pitch: -60.0, yaw: 0.0, yaw_absolute: None });
+    let mut telemetry = Telemetry::new();
+    let mut tell = |at: u64, messages: &[(u8, Message)]| {
+        telemetry.take(AUTOPILOT, &attitude(0.0, 0.0, 0.0), read(at));
+        for (component, message) in messages {
+            telemetry.take(Sender { component: *component, ..AUTOPILOT }, message, read(at));
+        }
+        parse(&telemetry.poll_set(Time::from_millis(at)).unwrap())
+    };
+    let all = [
+        gimbal(1, -10.0),
+        gimbal(2, -70.0),
+        other,
+        (154, mount),
+        camera(100, 0, 40.0),
+        camera(101, 0, 80.0),
+        camera(100, 1, 90.0),
+    ];
+    for at in [0, 1_000, 2_000] {
+        let set = tell(at, &all);
+        near(set.relative_elevation_deg, -10.0);
+        near(set.horizontal_view_deg, 40.0);
+    }
+    for at in [3_900, 4_100] {
+        let set = tell(at, &all[1..4]);
+        near(set.relative_elevation_deg, if at < 4_000 { -10.0 } else { -70.0 });
+    }
+    let set = tell(4_200, &[all[1], camera(101, 0, 80.0), camera(100, 0, 40.0)]);
+    near(set.horizontal_view_deg, 80.0);
+}
+
+/// A vehicle that stands on its tail tells its attitude by other axes, and how these stand to its own.
+#[test]
+fn an_attitude_by_other_axes_is_that_of_these_axes() {
+    let turned = quaternion([0.0, 90.0, 0.0]);
+    let upright = quaternion([0.0, 0.0, 40.0]);
+    let message = |offset| Message::AttitudeQuaternion { boot_ms: 60_000, quaternion: upright, offset };
+    let set = last(&[message(quaternion([0.0, -30.0, 0.0])), attitude(0.0, 60.0, 40.0)]);
+    near(set.heading_deg, 40.0);
+    near(set.pitch_deg, -30.0);
+    near(last(&[message(turned.map(|part| part * 0.6))]).pitch_deg, 90.0);
+    // None is told, or it is damaged.
+    for none in [[0.0; 4], [0.2, 0.0, 0.2, 0.0], [f32::NAN; 4], [1.0, 0.0, 0.0, 0.0]] {
+        let set = last(&[message(none), attitude(0.0, 60.0, 40.0)]);
+        near(set.pitch_deg, 60.0);
+        near(last(&[message(none)]).pitch_deg, 0.0);
+    }
+}
+
 /// A camera that looks straight down has no azimuth that means anything, and an elevation that does.
 #[test]
 fn a_gimbal_is_told_as_it_is_seen_from_the_vehicle() {
-    let turned = |yaw: f64, pitch: f64| {
-        let rotation = Angles { roll: 0.0, pitch, yaw }.rotation();
-        // Its components, by way of the frame that says them.
-        let Angles { roll, pitch, yaw } = rotation.angles();
-        let half = [roll, pitch, yaw].map(|angle| angle.to_radians() / 2.0);
-        let [(sr, cr), (sp, cp), (sy, cy)] = half.map(f64::sin_cos);
-        [
-            cr * cp * cy + sr * sp * sy,
-            sr * cp * cy - cr * sp * sy,
-            cr * sp * cy + sr * cp * sy,
-            cr * cp * sy - sr * sp * cy,
-        ]
-        .map(|component| component as f32)
-    };
-    let gimbal = |flags, yaw, pitch| Message::Gimbal { flags, quaternion: turned(yaw, pitch) };
+    let gimbal =
+        |flags, yaw, pitch| Message::Gimbal { flags, quaternion: quaternion([0.0, pitch, yaw]), device: 0 };
     // Of the vehicle, which flies west.
     for flags in [0, YAW_OF_VEHICLE, YAW_OF_VEHICLE | YAW_LOCK] {
         let set = last(&[gimbal(flags, 30.0, -20.0), attitude(0.0, 0.0, -90.0)]);
@@ -244,14 +328,16 @@ fn the_time_is_the_vehicles_where_that_can_be_believed() {
     let source = |messages: &[Message], read: Read| {
         let mut telemetry = Telemetry::new();
         messages.iter().for_each(|message| telemetry.take(AUTOPILOT, message, read));
+        telemetry.news = None;
         telemetry.take(AUTOPILOT, &attitude(0.0, 0.0, 0.0), read);
         let set = telemetry.poll_set(read.at).unwrap();
         (set.source, parse(&set).time_micros.unwrap())
     };
     let now = read(0);
     let good = NOW_MICROS + 3_000_000;
-    assert_eq!(source(&[time(good)], now), (TimeSource::Vehicle, good + 1_000_000));
-    assert_eq!(source(&[gps(3, 1, 1), time(good)], now).0, TimeSource::Vehicle);
+    assert_eq!(source(&[gps(3, 1, 1), time(good)], now), (TimeSource::Vehicle, good + 1_000_000));
+    // Its receiver says nothing of a fix.
+    assert_eq!(source(&[time(good)], now), (TimeSource::Sender, NOW_MICROS));
     // A fix that was lost again leaves a clock that goes on.
     assert_eq!(source(&[gps(3, 1, 1), gps(1, 1, 1), time(good)], now).0, TimeSource::Vehicle);
     assert_eq!(source(&[gps(1, 1, 1), time(good)], now), (TimeSource::Sender, NOW_MICROS));
@@ -266,13 +352,24 @@ fn the_time_is_the_vehicles_where_that_can_be_believed() {
         NOW_MICROS + weeks,
         u64::MAX,
     ] {
-        assert_eq!(source(&[time(bad)], now), (TimeSource::Sender, NOW_MICROS), "{bad}");
+        let found = source(&[gps(3, 1, 1), time(bad)], now);
+        assert_eq!(found, (TimeSource::Sender, NOW_MICROS), "{bad}");
     }
+    // The clock of the machine beside it is three days behind, and ours is right; or the other way about.
+    let right = Utc::from_micros(NOW_MICROS);
+    let behind = Utc::from_micros(NOW_MICROS - 3 * 86_400_000_000);
+    for (utc, here) in [(behind, right), (right, behind)] {
+        let found = source(&[gps(3, 1, 1), time(good)], Read { utc, here, ..now });
+        assert_eq!(found, (TimeSource::Vehicle, good + 1_000_000));
+    }
+    let none_is_near = Read { utc: behind, here: behind, ..now };
+    assert_eq!(source(&[gps(3, 1, 1), time(good)], none_is_near).0, TimeSource::Sender);
     let ours = Read { beside_vehicle: false, ..now };
     assert_eq!(source(&[], ours), (TimeSource::Receiver, NOW_MICROS));
     // Our own clock was never set.
-    let unset = Read { utc: Utc::from_micros(5_000_000), ..now };
-    assert_eq!(source(&[time(good)], unset).0, TimeSource::Vehicle);
+    let never = Utc::from_micros(5_000_000);
+    let unset = Read { utc: never, here: never, ..now };
+    assert_eq!(source(&[gps(3, 1, 1), time(good)], unset).0, TimeSource::Vehicle);
 }
 
 #[test]
@@ -286,11 +383,61 @@ fn a_vehicle_that_starts_anew_has_its_clock_to_tell_anew() {
     };
     // Across the wrap of 32 bits.
     assert_eq!(source(time(u32::MAX - 10), 0), None);
+    source(gps(3, 1, 1), 10);
     assert_eq!(source(turn(500), 510), Some(TimeSource::Vehicle));
-    assert_eq!(source(time(900_000), 1_000), None);
-    assert_eq!(source(turn(899_000), 1_100), Some(TimeSource::Vehicle));
+    assert_eq!(source(time(590_000), 1_000), None);
+    assert_eq!(source(turn(589_000), 1_100), Some(TimeSource::Vehicle), "they overtake each other");
     assert_eq!(source(turn(1_000), 2_100), Some(TimeSource::Sender));
-    assert_eq!(source(turn(899_900), 2_300), Some(TimeSource::Sender), "the old clock is gone");
+    assert_eq!(source(turn(589_900), 2_300), Some(TimeSource::Sender), "the old clock is gone");
+}
+
+/// The receiver of satellites starts anew with the autopilot: the clock that it had is not told before its next fix.
+#[test]
+fn a_vehicle_that_starts_anew_soon_has_had_no_fix() {
+    let time = |boot_ms| Message::WallClock { unix_micros: NOW_MICROS + 5_000_000, boot_ms };
+    let turn = |boot_ms| Message::Attitude { boot_ms, roll: 0.0, pitch: 0.0, yaw: 0.0 };
+    // Twenty seconds after its start, by an attitude or by a clock.
+    for first in [turn(100), time(100)] {
+        let mut telemetry = Telemetry::new();
+        let mut source = |message, at| {
+            telemetry.take(AUTOPILOT, &message, read(at));
+            telemetry.poll_set(Time::from_millis(at)).map(|set| set.source)
+        };
+        source(gps(3, 1, 1), 0);
+        source(time(20_000), 10);
+        assert_eq!(source(turn(20_200), 200), Some(TimeSource::Vehicle));
+        source(first, 400);
+        source(time(300), 600);
+        assert_eq!(source(turn(500), 800), Some(TimeSource::Sender));
+        source(gps(3, 1, 1), 900);
+        assert_eq!(source(turn(1_000), 1_200), Some(TimeSource::Vehicle));
+    }
+}
+
+/// A line gives the bytes of a frame in pieces, some of them much later than its first.
+#[test]
+fn a_frame_was_read_when_its_first_byte_was() {
+    let frame = bytes_of(V2.iter().find(|(name, _)| *name == "ATTITUDE").unwrap().1);
+    let mut telemetry = Telemetry::new();
+    let mut found = Vec::new();
+    let mut at = 1_000;
+    for _ in 0..20 {
+        // Bytes of nothing, and the frame behind them: the two come in the middle of a piece.
+        let bytes = [&[0; 5][..], &frame].concat();
+        for piece in bytes.chunks(4) {
+            telemetry.push(piece, read(at), &mut |set| found.push(set.at));
+            at += 30;
+        }
+        assert!(telemetry.reads.len() <= 1, "{:?}", telemetry.reads);
+    }
+    let pieces = (frame.len() as u64 + 5).div_ceil(4);
+    let expected: Vec<_> =
+        (0..20).map(|number| Time::from_millis(1_000 + (number * pieces + 1) * 30)).collect();
+    assert_eq!(found, expected);
+    // A start that no frame followed is not the time of one.
+    telemetry.push(&frame[..20], read(10_000), &mut |_| panic!());
+    telemetry.push(&frame[20..], read(60_000), &mut |set| found.push(set.at));
+    assert_eq!(found.last(), Some(&Time::from_millis(60_000)));
 }
 
 #[test]
@@ -336,8 +483,13 @@ fn another_vehicle_is_counted_and_its_gimbal_is_not_taken() {
     telemetry.take(AUTOPILOT, &attitude(0.0, 0.0, 10.0), read(0));
     let other = Sender { system: 2, component: 1 };
     telemetry.take(other, &attitude(0.0, 0.0, 99.0), read(10));
-    let view =
-        Message::FieldOfView { latitude_e7: 5, longitude_e7: 5, horizontal_deg: 60.0, vertical_deg: 30.0 };
+    let view = Message::FieldOfView {
+        latitude_e7: 5,
+        longitude_e7: 5,
+        horizontal_deg: 60.0,
+        vertical_deg: 30.0,
+        device: 0,
+    };
     telemetry.take(Sender { system: 2, component: 100 }, &view, read(20));
     let set = parse(&telemetry.poll_set(Time::from_millis(20)).unwrap());
     near(set.heading_deg, 10.0);
@@ -350,6 +502,20 @@ fn another_vehicle_is_counted_and_its_gimbal_is_not_taken() {
     telemetry.take(other, &position(10_000_000, 20_000_000, 0, u16::MAX), read(6_000));
     let set = parse(&telemetry.poll_set(Time::from_millis(6_000)).unwrap());
     assert_eq!((set.heading_deg, set.horizontal_view_deg, telemetry.vehicle()), (None, None, Some(other)));
+}
+
+#[test]
+fn what_ground_stations_say_is_counted() {
+    let mut telemetry = Telemetry::new();
+    let ground = Message::Heartbeat { kind: 6, autopilot: 8 };
+    let heartbeat = Message::Heartbeat { kind: 2, autopilot: 3 };
+    for (component, message) in [(1, heartbeat), (1, ground), (190, ground), (1, attitude(0.0, 0.0, 9.0))] {
+        telemetry.take(Sender { component, ..AUTOPILOT }, &message, read(0));
+    }
+    telemetry.take(Sender { system: 9, component: 1 }, &ground, read(0));
+    telemetry.take(Sender { system: 9, component: 1 }, &attitude(0.0, 0.0, 99.0), read(0));
+    near(parse(&telemetry.poll_set(Time::ZERO).unwrap()).heading_deg, 9.0);
+    assert_eq!((telemetry.counters().of_ground_stations, telemetry.counters().of_other_vehicles), (4, 0));
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use super::{KEY, Set, TEXT_MAX_BYTES, VERSION, checksum, tag};
 
+/// What tags 90 and 91 reach.
+const FULL_DEG: f64 = 90.0;
+
 impl Set {
     /// The set as a packet, with its checksum. The time stands in front and the checksum at the end, as the standard has it
     /// (0601 §6.4); [`VERSION`] is said where the set says none. Pitch and roll that tags 6 and 7 do not reach are written in
-    /// full beside them.
+    /// full beside them, as far as tags 90 and 91 reach.
     pub fn write(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(128);
         let mut item = |tag: u8, bytes: &[u8]| {
@@ -71,8 +74,9 @@ impl Set {
         for (tag, angle, reached) in
             [(tag::PITCH_FULL, self.pitch_deg, 20.0), (tag::ROLL_FULL, self.roll_deg, 50.0)]
         {
-            if let Some(angle) = angle.filter(|angle| angle.abs() > reached) {
-                item(tag, &to_signed32(angle, 90.0));
+            // Beyond that none of the tags can say it, and each would say that it is out of its range.
+            if let Some(angle) = angle.filter(|angle| angle.abs() > reached && angle.abs() <= FULL_DEG) {
+                item(tag, &to_signed32(angle, FULL_DEG));
             }
         }
         item(tag::CHECKSUM, &[0, 0]);
