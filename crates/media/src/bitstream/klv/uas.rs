@@ -275,6 +275,19 @@ mod tests {
         assert_eq!(Set::parse(&Packet::parse(&bytes).unwrap()), None, "another set");
     }
 
+    /// Neither tag reaches a roll beyond 90 degrees: one of them says so, which is enough.
+    #[test]
+    fn an_angle_that_no_tag_reaches_is_out_of_range_in_one() {
+        for (roll, full) in [(60.0, true), (-90.0, true), (90.5, false), (179.0, false)] {
+            let bytes = Set { roll_deg: Some(roll), ..Set::default() }.write();
+            let packet = Packet::parse(&bytes).unwrap();
+            let value = |wanted| items(packet.value).find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
+            assert_eq!(value(u32::from(tag::ROLL)), Some(&[0x80, 0][..]), "{roll}");
+            assert_eq!(value(u32::from(tag::ROLL_FULL)).is_some(), full, "{roll}");
+            assert_eq!(Set::parse(&packet).unwrap().roll_deg.is_some(), full, "{roll}");
+        }
+    }
+
     #[test]
     fn texts_of_strangers_reach_no_terminal_as_they_are() {
         let bytes = packet(&[(3, b"\x1b[2Jevil\0\0")]);

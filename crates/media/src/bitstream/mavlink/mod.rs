@@ -11,7 +11,7 @@
 //!
 //! A false start, in a line that is joined in the middle or lacks bytes, may have the shape of an unknown message over good frames. A
 //! frame with a right checksum within it shows that it is none. Messages that carry bytes of others are checked instead
-//! ([`message::carrier`]), and what is in them is passed over.
+//! (`message::carrier`), and what is in them is passed over.
 //!
 //! [`Parser`] finds the frames, [`message`] reads those that tell time, position and attitude, [`Telemetry`] makes of one vehicle's
 //! the sets that go beside pictures ([`klv::uas`](super::klv::uas)).
