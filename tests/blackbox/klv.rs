@@ -98,7 +98,7 @@ fn what_an_autopilot_says_is_beside_the_pictures_of_its_moment() {
         let said = &flown.report["klv"];
         assert!(said["units"].as_u64().unwrap() >= SETS, "{codec}: {said}");
         let mavlink = &said["mavlink"];
-        for count in ["frames", "skipped_bytes", "of_other_vehicles"] {
+        for count in ["frames", "skipped_bytes", "of_other_vehicles", "of_ground_stations"] {
             assert!(mavlink[count].as_u64().unwrap() > 0, "{codec}: {count}: {mavlink}");
         }
         assert_eq!(

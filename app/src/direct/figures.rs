@@ -267,11 +267,13 @@ pub(super) fn of_telemetry(telemetry: &Telemetry) -> Extra {
     let mavlink = mavlink.map(|line| {
         let _ = write!(
             text,
-            "; MAVLink: {} frames, {} of other messages, {} wrong checksums, {} of other vehicles; sets by the clock of the              vehicle {}, beside it {}, here {}",
+            "; MAVLink: {} frames, {} of other messages, {} wrong checksums, {} of other vehicles, {} of ground stations; \
+             sets by the clock of the vehicle {}, beside it {}, here {}",
             line.frames.frames,
             line.frames.unknown,
             line.frames.checksums_wrong,
             line.of_other_vehicles,
+            line.of_ground_stations,
             line.by_vehicle,
             line.by_sender,
             line.by_receiver,
@@ -283,6 +285,7 @@ pub(super) fn of_telemetry(telemetry: &Telemetry) -> Extra {
             "skipped_bytes": line.frames.skipped_bytes,
             "vehicles": line.vehicles,
             "of_other_vehicles": line.of_other_vehicles,
+            "of_ground_stations": line.of_ground_stations,
             "sets_by_clock": {
                 "vehicle": line.by_vehicle, "sender": line.by_sender, "receiver": line.by_receiver,
             },

@@ -99,7 +99,7 @@ Examples:
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key \\
       --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
                                         commands to the sender and telemetry from it, beside the video
-  glassline receive link://0.0.0.0:7000 flight.ts --key drone.key \
+  glassline receive link://0.0.0.0:7000 flight.ts --key drone.key \\
       --channel 0:priority=0,klv=mavlink,out=udp:127.0.0.1:14550
                                         and the telemetry is KLV metadata in the file, each set beside its picture
   glassline receive link://10.0.0.2:7000 link://10.0.1.2:7000 flight.mp4 --key drone.key     (at two networks)

@@ -76,6 +76,9 @@ struct Line {
     has_told_of_others: bool,
     /// Its messages come with their times.
     is_stamped: bool,
+    /// How much later than its newest bytes were read they came here: by two clocks that differ that may be seconds, and is how far
+    /// its sets are behind our time.
+    behind: Duration,
 }
 
 impl Telemetry {
@@ -132,6 +135,7 @@ fn sum(a: TelemetryCounters, b: TelemetryCounters) -> TelemetryCounters {
             skipped_bytes: a.frames.skipped_bytes + b.frames.skipped_bytes,
         },
         of_other_vehicles: a.of_other_vehicles + b.of_other_vehicles,
+        of_ground_stations: a.of_ground_stations + b.of_ground_stations,
         vehicles: a.vehicles + b.vehicles,
         by_vehicle: a.by_vehicle + b.by_vehicle,
         by_sender: a.by_sender + b.by_sender,
@@ -140,8 +144,10 @@ fn sum(a: TelemetryCounters, b: TelemetryCounters) -> TelemetryCounters {
 }
 
 impl State {
-    fn take_line(&mut self, channel: u8, index: usize, bytes: &[u8], read: Read) {
+    /// Takes bytes of MAVLink that came at `now`.
+    fn take_line(&mut self, channel: u8, index: usize, bytes: &[u8], read: Read, now: Time) {
         let Some(line) = self.lines.get_mut(index) else { return };
+        line.behind = now.since(read.at);
         line.is_stamped = read.beside_vehicle;
         let (is_stamped, waiting) = (line.is_stamped, &mut self.waiting);
         let mut source = line.source;
@@ -165,6 +171,7 @@ impl State {
     /// The sets of MAVLink that were too early when their messages came, and are due.
     fn poll_lines(&mut self, now: Time) {
         for line in &mut self.lines {
+            let now = Time::ZERO + now.since(Time::ZERO).saturating_sub(line.behind);
             if let Some(set) = line.telemetry.poll_set(now) {
                 self.waiting.push(Unit { data: set.bytes.into(), at: set.at, is_stamped: line.is_stamped });
             }
@@ -227,22 +234,36 @@ pub struct TelemetryInput {
 impl TelemetryInput {
     /// When a message was read beside the vehicle, as far as the pictures' clock tells it: as for them, by both wall clocks.
     fn stamped(&self, stamp: Utc) -> Read {
-        let age = self.clock.utc().as_nanos().saturating_sub(stamp.as_nanos());
+        let here = self.clock.utc();
+        let age = here.as_nanos().saturating_sub(stamp.as_nanos());
         let at = Time::from_nanos(self.clock.now().as_nanos().saturating_sub(age));
-        Read { at, utc: stamp, beside_vehicle: true }
+        Read { at, utc: stamp, beside_vehicle: true, here }
     }
 
     /// The same of a message that arrived at `arrived`, after `way`.
     fn unstamped(&self, arrived: Time, way: Duration) -> Read {
         let at = Time::ZERO + arrived.since(Time::ZERO).saturating_sub(way);
-        Read { at, utc: self.clock.utc_at(at), beside_vehicle: false }
+        let utc = self.clock.utc_at(at);
+        Read { at, utc, beside_vehicle: false, here: utc }
     }
 
     fn take(&mut self, message: &Bytes, read: Read) {
+        let now = self.clock.now();
         let mut state = self.telemetry.lock();
         match self.line {
-            Some(index) => state.take_line(self.channel, index, message, read),
+            Some(index) => state.take_line(self.channel, index, message, read, now),
             None => state.take_klv(message, read),
+        }
+    }
+
+    /// Hands something to the channel's output. One that fails, since its reader is gone or the disk is full, is left: that the
+    /// stream has the telemetry does not depend on it.
+    fn hand_on(&mut self, write: impl FnOnce(&mut dyn session::Output) -> io::Result<()>) {
+        let Some(beside) = &mut self.beside else { return };
+        if let Err(error) = write(beside.as_mut()) {
+            let channel = self.channel;
+            tracing::warn!(channel, %error, "the channel's output is left, its telemetry goes on into the stream");
+            self.beside = None;
         }
     }
 }
@@ -258,7 +279,8 @@ impl session::Output for TelemetryInput {
             None => self.unstamped(self.clock.now(), Duration::ZERO),
         };
         self.take(message, read);
-        self.beside.as_mut().map_or(Ok(()), |beside| beside.write_stamped(message, stamp))
+        self.hand_on(|beside| beside.write_stamped(message, stamp));
+        Ok(())
     }
 
     fn write_received(&mut self, message: &Received, link: &Link) -> io::Result<()> {
@@ -270,11 +292,13 @@ impl session::Output for TelemetryInput {
             }
         };
         self.take(&message.bytes, read);
-        self.beside.as_mut().map_or(Ok(()), |beside| beside.write_received(message, link))
+        self.hand_on(|beside| beside.write_received(message, link));
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.beside.as_mut().map_or(Ok(()), |beside| beside.flush())
+        self.hand_on(|beside| beside.flush());
+        Ok(())
     }
 }
 
@@ -288,18 +312,31 @@ struct TelemetryOutput {
 }
 
 impl TelemetryOutput {
-    /// Appends what belongs to the newest picture, or to those before it.
-    fn add_units(&mut self) {
+    /// Appends what belongs to the newest picture, or to those before it. Returns how many units that are, and their bytes.
+    fn add_units(&mut self) -> (u64, u64) {
+        let (mut units, mut bytes) = (0, 0);
         if !self.inserter.is_announced() {
-            return;
+            return (units, bytes);
         }
         let now = self.clock.now();
-        let Some(picture) = self.inserter.picture(Ticks::from_time(now)) else { return };
+        let Some(picture) = self.inserter.picture(Ticks::from_time(now)) else { return (units, bytes) };
         let mut state = self.telemetry.lock();
         state.poll_lines(now);
         while let Some(unit) = state.waiting.take_for(picture.captured) {
             self.inserter.write(&unit, picture.pts, &mut self.packets);
+            units += 1;
+            bytes += unit.len() as u64;
         }
+        (units, bytes)
+    }
+
+    /// Hands on what was appended, and counts the units in it.
+    fn hand_on(&mut self, (units, bytes): (u64, u64), packets: Packets<'_>) -> Result<Demand, Error> {
+        let written = self.output.write(&Packets { bytes: &self.packets, ..packets });
+        if units > 0 {
+            self.telemetry.lock().waiting.count(units, bytes, written.is_ok());
+        }
+        written
     }
 }
 
@@ -308,14 +345,19 @@ impl Output for TelemetryOutput {
         self.packets.clear();
         self.inserter.pass(packets.bytes, &mut self.packets);
         // Between the slices of a picture nothing is put.
-        if packets.ends_picture {
-            self.add_units();
-        }
-        self.output.write(&Packets { bytes: &self.packets, ..*packets })
+        let added = if packets.ends_picture { self.add_units() } else { (0, 0) };
+        self.hand_on(added, *packets)
     }
 
+    /// No picture comes any more: what belongs to the last one, and was too late for it, is written behind it, and what waits for
+    /// another one is given up.
     fn finish(&mut self) -> Result<(), Error> {
-        self.output.finish()
+        self.packets.clear();
+        let added = self.add_units();
+        let written =
+            if added.0 > 0 { self.hand_on(added, Packets::whole(&[], false)).map(drop) } else { Ok(()) };
+        self.telemetry.lock().waiting.clear();
+        written.and(self.output.finish())
     }
 
     fn stream(&self) -> Option<String> {

@@ -163,8 +163,73 @@ fn a_channels_output_gets_the_messages_too() {
     input.write_stamped(&Bytes::from_static(b"garbage"), Some(Utc::from_micros(1))).unwrap();
     input.flush().unwrap();
     assert_eq!(messages.try_iter().collect::<Vec<_>>(), [message(POSITION), Bytes::from_static(b"garbage")]);
+}
+
+/// A ground station's program has ended, or a disk is full.
+#[test]
+fn a_channels_output_that_fails_does_not_end_the_telemetry() {
+    let telemetry = Telemetry::new();
+    let mut stream = Stream::new(&telemetry);
+    let (to, messages) = std::sync::mpsc::channel::<Bytes>();
     drop(messages);
-    assert!(input.write(&message(POSITION)).is_err(), "its reader is gone");
+    let mut input = telemetry.input(3, TelemetryFormat::St0601, Some(Box::new(to)));
+    for _ in 0..3 {
+        input.write(&klv()).unwrap();
+        input.flush().unwrap();
+    }
+    stream.picture(stream.clock.now());
+    assert_eq!(stream.units().len(), 3);
+}
+
+/// The drone's wall clock is two seconds behind ours. By that clock a set is due later than by ours.
+#[test]
+fn sets_are_no_more_than_ten_a_second_where_the_clocks_differ() {
+    let mut state = State { lines: vec![Line::default()], ..State::default() };
+    let behind = Duration::from_secs(2);
+    let mut count = 0;
+    for number in 0..500 {
+        let now = Time::from_millis(10_000 + number * 20);
+        let at = Time::ZERO + (now.since(Time::ZERO) - behind);
+        let utc = Utc::from_micros(1_790_000_000_000_000 + number * 20_000);
+        let read = Read { at, utc, beside_vehicle: true, here: utc };
+        state.take_line(0, 0, &message(ATTITUDE), read, now);
+        state.poll_lines(now);
+        count += std::iter::from_fn(|| state.waiting.take_for(Ticks::from_time(now))).count();
+    }
+    assert!((99..=101).contains(&count), "{count} sets in ten seconds");
+}
+
+/// Each unit that came is written or counted as one that is not.
+#[test]
+fn what_waits_at_the_end_is_written_or_counted() {
+    let telemetry = Telemetry::new();
+    let mut stream = Stream::new(&telemetry);
+    let mut input = telemetry.input(0, TelemetryFormat::St0601, None);
+    let captured = stream.clock.now();
+    stream.picture(captured);
+    // It belongs to the last picture, and comes behind it; the other one belongs to a picture that does not come.
+    let of_last = stream.clock.utc_at(Time::from_nanos(captured.as_nanos() - 20_000_000));
+    input.write_stamped(&klv(), Some(of_last)).unwrap();
+    let later = stream.clock.utc();
+    input.write_stamped(&klv(), Some(later)).unwrap();
+    stream.output.finish().unwrap();
+    assert_eq!(stream.units().len(), 1);
+    let TelemetryStatistics { units, bytes, dropped, .. } = telemetry.statistics();
+    assert_eq!((units, bytes, dropped), (1, klv().len() as u64, 1));
+}
+
+#[test]
+fn what_an_output_does_not_take_is_not_counted_as_written() {
+    let telemetry = Telemetry::new();
+    // A picture of another stream, which was captured when the unit had come.
+    let mut stream = Stream::new(&Telemetry::new());
+    telemetry.input(0, TelemetryFormat::St0601, None).write(&klv()).unwrap();
+    stream.picture(stream.clock.now());
+    let packets = stream.written.lock().unwrap().clone();
+    stream.output = telemetry.added_to(Box::new(|_: &Packets<'_>| Err(Error::ReaderGone)));
+    assert!(stream.output.write(&Packets::whole(&packets, true)).is_err());
+    let TelemetryStatistics { units, bytes, dropped, .. } = telemetry.statistics();
+    assert_eq!((units, bytes, dropped), (0, 0, 1));
 }
 
 /// A stream that fails begins again: the program map has the data there too, with counters from their beginning.

@@ -45,25 +45,44 @@ impl Waiting {
         }
     }
 
-    /// The next unit that goes with a picture which was captured then, if there is one.
+    /// The first unit that goes with a picture which was captured then, if there is one. Those of several channels stand in one row
+    /// and have times by several clocks: one that waits holds up none behind it.
     pub(super) fn take_for(&mut self, captured: Ticks) -> Option<Bytes> {
-        loop {
-            let unit = self.units.front()?;
+        let mut index = 0;
+        while let Some(unit) = self.units.get(index) {
             let ahead = Ticks::from_time(unit.at) - captured;
             let waits_at_most = if unit.is_stamped { AHEAD_STAMPED } else { AHEAD };
             if ahead > Ticks(0) && ahead <= waits_at_most {
-                return None;
-            }
-            let is_late = unit.is_stamped && ahead < Ticks(0) - LATE;
-            let unit = self.pop()?;
-            if is_late {
-                self.statistics.late += 1;
+                index += 1;
                 continue;
             }
-            self.statistics.units += 1;
-            self.statistics.bytes += unit.data.len() as u64;
-            return Some(unit.data);
+            let is_late = unit.is_stamped && ahead < Ticks(0) - LATE;
+            let unit = self.units.remove(index)?;
+            self.bytes -= unit.data.len();
+            if !is_late {
+                return Some(unit.data);
+            }
+            self.statistics.late += 1;
         }
+        None
+    }
+
+    /// Counts units that were taken, so many bytes of them, by whether the output has them.
+    pub(super) fn count(&mut self, units: u64, bytes: u64, are_written: bool) {
+        let statistics = &mut self.statistics;
+        if are_written {
+            statistics.units += units;
+            statistics.bytes += bytes;
+        } else {
+            statistics.dropped += units;
+        }
+    }
+
+    /// Gives up what waits: there will be no picture.
+    pub(super) fn clear(&mut self) {
+        self.statistics.dropped += self.units.len() as u64;
+        self.units.clear();
+        self.bytes = 0;
     }
 
     /// What became of those that waited.
@@ -102,7 +121,7 @@ mod tests {
             assert_eq!(taken(&mut waiting, 1_000), ["1000"]);
             assert_eq!(taken(&mut waiting, 1_040), ["1010", "1040"]);
             assert_eq!(taken(&mut waiting, 1_080), ["1041"]);
-            assert_eq!((waiting.statistics().units, waiting.bytes), (4, 0));
+            assert_eq!((waiting.units.len(), waiting.bytes), (0, 0));
         }
     }
 
@@ -116,6 +135,18 @@ mod tests {
         waiting.push(unit(60_000, true));
         waiting.push(unit(8_000, false));
         assert_eq!(taken(&mut waiting, 6_000), ["60000", "8000"]);
+    }
+
+    /// One drone's clock is some seconds ahead, another channel has none.
+    #[test]
+    fn a_unit_that_waits_holds_up_none_of_another_channel() {
+        let mut waiting = Waiting::default();
+        waiting.push(unit(5_000, true));
+        [1_000, 1_040].into_iter().for_each(|at| waiting.push(unit(at, false)));
+        assert_eq!(taken(&mut waiting, 1_000), ["1000"]);
+        assert_eq!(taken(&mut waiting, 1_040), ["1040"]);
+        assert_eq!((waiting.units.len(), waiting.bytes), (1, 4));
+        assert_eq!(taken(&mut waiting, 5_000), ["5000"]);
     }
 
     #[test]
