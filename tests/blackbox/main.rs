@@ -44,6 +44,7 @@ mod identity;
 mod ingest;
 mod inputs;
 mod insight;
+mod klv;
 mod lab_link;
 mod lab_live;
 mod lab_path;

@@ -29,6 +29,7 @@ mod https;
 mod ingest;
 mod inputs;
 mod irregular;
+mod klv_telemetry;
 mod lab_glass;
 mod metadata;
 mod mp4;

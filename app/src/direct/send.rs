@@ -135,10 +135,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..args.identity.settings()?
     };
     let signals = StopSignals::catch()?;
-    let channels = super::open_channels(&args.channel)?;
+    let telemetry = super::telemetry(&args.channel, args.both.as_deref())?;
+    let channels = super::open_channels(&args.channel, telemetry.as_ref())?;
     let to = link::addresses(address)?;
     let sending = Sending::open(&args.input, &args.sending)?;
-    let open = |output: &String| Receiving::open(output, &args.receiving);
+    let open = |output: &String| Receiving::open(output, &args.receiving, telemetry.clone());
     let receiving = args.both.as_ref().map(open).transpose()?;
     let figures = told(
         sending.figures("video", "sound"),

@@ -31,6 +31,7 @@ mod sound_receive;
 mod sound_send;
 #[cfg(feature = "opus")]
 mod speaker;
+mod telemetry;
 mod times;
 
 pub use camera::CameraSettings;
@@ -57,6 +58,7 @@ pub use sound_receive::{Heard, SoundReceiveStatistics, SoundReceiver, SoundSink}
 pub use sound_send::{SoundSendStatistics, SoundSender, SoundSettings};
 #[cfg(feature = "opus")]
 pub use speaker::AudioOut;
+pub use telemetry::{Telemetry, TelemetryFormat, TelemetryInput, TelemetryStatistics};
 pub use times::{StageTimes, Times};
 
 /// A panic while a lock is held ends the program: nothing catches it here.

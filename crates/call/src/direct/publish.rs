@@ -5,7 +5,7 @@
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
 //! units ─────────────► ts::Muxer ─────┼─► Outputs, or a relay in this process
-//! sound ─► Opus ──────────▲───────────┘
+//! sound ─► Opus ──────────▲───────────┘          telemetry of channels goes into what both write (`telemetry`)
 //! ```
 
 use super::UNPOISONED;
@@ -14,6 +14,7 @@ use super::key_frames::{KeyFrameWish, Viewers};
 use super::muxing::{CodedPicture, Muxing};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
+use super::telemetry::Telemetry;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_delivery::policy::StreamName;
@@ -91,6 +92,8 @@ pub struct PublishSettings {
     pub request: Request,
     /// Whether frames of AV1 are pictures as others.
     pub av1: Av1Frames,
+    /// What the stream has beside pictures and sound, where it is a transport stream.
+    pub telemetry: Option<Telemetry>,
 }
 
 impl PublishTo {
@@ -207,6 +210,14 @@ impl State {
     }
 
     fn output(&self) -> io::Result<Box<dyn Output>> {
+        let output = self.open_output()?;
+        Ok(match &self.settings.telemetry {
+            Some(telemetry) => telemetry.added_to(output),
+            None => output,
+        })
+    }
+
+    fn open_output(&self) -> io::Result<Box<dyn Output>> {
         match &self.settings.to {
             PublishTo::Targets { targets, credentials } => {
                 let liveness = Liveness { live: true, ..Liveness::default() };

@@ -32,7 +32,7 @@ fn to_relay() -> (Publisher, Arc<Streams>) {
 fn to_relay_with(av1: Av1Frames) -> (Publisher, Arc<Streams>) {
     let streams = relay_for_tests::streams();
     let to = PublishTo::Relay { streams: Arc::clone(&streams), name: name() };
-    (Publisher::new(PublishSettings { to, request: request(), av1 }), streams)
+    (Publisher::new(PublishSettings { to, request: request(), av1, telemetry: None }), streams)
 }
 
 fn to_file(path: PathBuf) -> Publisher {
@@ -41,7 +41,7 @@ fn to_file(path: PathBuf) -> Publisher {
 
 fn to_file_with(path: PathBuf, av1: Av1Frames) -> Publisher {
     let to = PublishTo::Targets { targets: vec![Target::File(path)], credentials: Credentials::default() };
-    Publisher::new(PublishSettings { to, request: request(), av1 })
+    Publisher::new(PublishSettings { to, request: request(), av1, telemetry: None })
 }
 
 fn state(publisher: &Publisher) -> std::sync::MutexGuard<'_, State> {
