@@ -136,7 +136,10 @@ mod tests {
     fn sound_that_rtmp_does_not_carry_is_refused_where_it_is_forwarded() {
         let section = "[encode.hall]\ninput = 'test:64x48@25'\naudio = 's302m'\n";
         let error = parse(&format!("{FORWARD}{section}")).unwrap_err();
-        assert!(error.contains("a.toml:5: encode.hall.audio: is s302m") && error.contains("choose \"aac\""), "{error}");
+        assert!(
+            error.contains("a.toml:5: encode.hall.audio: is s302m") && error.contains("choose \"aac\""),
+            "{error}"
+        );
         assert!(!error.contains("KEY-OF"), "{error}");
         let by_srt = FORWARD.replace("rtmp://h/app/KEY-OF-THE-STREAM", "srt://h:1");
         parse(&format!("{by_srt}{section}")).unwrap();

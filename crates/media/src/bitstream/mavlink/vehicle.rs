@@ -112,7 +112,7 @@ impl Vehicle {
             // Component 1 is the autopilot, whatever another part of the same vehicle has called itself before.
             Some(followed)
                 if !followed.is_silent(at)
-                    && !(followed.sender.system == sender.system && sender.component == AUTOPILOT) =>
+                    && (followed.sender.system != sender.system || sender.component != AUTOPILOT) =>
             {
                 if followed.sender.system == sender.system {
                     Origin::Part
