@@ -218,7 +218,7 @@ fn a_camera_that_garbles_its_connection_goes_on_with_a_key_frame() {
 fn another_server_s_stream_is_sent_unchanged_and_comes_back_with_it() {
     if cfg!(not(feature = "x264")) {
         return glassline_test_support::skip(
-            "another_server_s_stream_is_sent_unchanged",
+            "another_server_s_stream_is_sent_unchanged_and_comes_back_with_it",
             "built without x264",
         );
     }
@@ -253,7 +253,7 @@ fn another_server_s_stream_is_sent_unchanged_and_comes_back_with_it() {
 fn streams_by_http_and_in_datagrams_are_sent_unchanged() {
     if cfg!(not(feature = "x264")) {
         return glassline_test_support::skip(
-            "streams_by_http_and_in_datagrams_are_sent",
+            "streams_by_http_and_in_datagrams_are_sent_unchanged",
             "built without x264",
         );
     }
@@ -279,7 +279,10 @@ fn streams_by_http_and_in_datagrams_are_sent_unchanged() {
 #[test]
 fn what_is_fetched_over_tls_is_trusted_by_its_certificate() {
     if cfg!(not(feature = "x264")) {
-        return glassline_test_support::skip("what_is_fetched_over_tls", "built without x264");
+        return glassline_test_support::skip(
+            "what_is_fetched_over_tls_is_trusted_by_its_certificate",
+            "built without x264",
+        );
     }
     let (identity, folder) = (Identity::new(&["localhost"]), Scratch::new("send-tls"));
     identity.write(&folder, "one");
@@ -309,7 +312,10 @@ fn what_is_fetched_over_tls_is_trusted_by_its_certificate() {
 #[test]
 fn what_a_session_description_describes_is_sent_unchanged() {
     if cfg!(not(feature = "x264")) {
-        return glassline_test_support::skip("what_a_session_description_describes", "built without x264");
+        return glassline_test_support::skip(
+            "what_a_session_description_describes_is_sent_unchanged",
+            "built without x264",
+        );
     }
     let scratch = Scratch::new("send-described");
     let port: u16 = 2 * (free_address().rsplit_once(':').unwrap().1.parse::<u16>().unwrap() / 2);

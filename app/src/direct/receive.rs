@@ -140,6 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let channels = super::open_channels(&args.channel, telemetry.as_ref())?;
     let receiving = Receiving::open(&args.output, &args.receiving, telemetry)?;
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
+    sending.iter().for_each(Sending::go_on_when_refused);
     let reset_secret =
         addresses.first().and_then(|first| link::reset_secret(args.identity.key(), *first, None));
     args.header.warn();

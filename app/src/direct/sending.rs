@@ -418,6 +418,13 @@ impl Sending {
         self.pulled.is_some()
     }
 
+    /// The session goes on where this input is refused: it receives, too.
+    pub(super) fn go_on_when_refused(&self) {
+        if let Video::Coded(video) = &self.video {
+            video.go_on_when_refused();
+        }
+    }
+
     /// The run with what sends.
     pub(super) fn serve(&self, run: Run) -> Run {
         let run = run.with_service(match &self.video {

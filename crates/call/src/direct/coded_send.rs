@@ -8,7 +8,7 @@
 use super::UNPOISONED;
 use super::camera::{Camera, CameraSettings};
 use super::intake::{Intake, SoundCapture};
-use super::latest::Latest;
+use super::latest::{Latest, Turn};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
@@ -59,7 +59,9 @@ pub struct CodedVideoSender {
     events: Mutex<Vec<Event>>,
     links: Latest,
     /// The input has ended before the first link was up.
-    is_refused: AtomicBool,
+    is_refused: Arc<AtomicBool>,
+    /// The session goes on where the input is refused.
+    goes_on: AtomicBool,
     clock: Clock,
 }
 
@@ -140,7 +142,8 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
-            is_refused: AtomicBool::new(false),
+            is_refused: Arc::default(),
+            goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         }
     }
@@ -170,9 +173,15 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
-            is_refused: AtomicBool::new(false),
+            is_refused: Arc::default(),
+            goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         })
+    }
+
+    /// The session receives, too: where the input is refused or fails, the log says so, and the session goes on.
+    pub fn go_on_when_refused(&self) {
+        self.goes_on.store(true, Ordering::Relaxed);
     }
 
     /// Takes no more pictures: the session may end.
@@ -200,9 +209,24 @@ impl CodedVideoSender {
         if let Some(error) = refusal
             && !self.is_refused.swap(true, Ordering::Relaxed)
         {
+            if self.goes_on.load(Ordering::Relaxed) {
+                tracing::error!("no more pictures are sent: {error}");
+            }
             self.units.end(Err(error));
         }
         is_refused
+    }
+
+    /// The input has ended. Where it has failed and the session goes on without it, that takes as long as the link.
+    fn rest(&self, turn: Turn, link: &Link) -> Served {
+        let rests = self.goes_on.load(Ordering::Relaxed) && self.is_refused.load(Ordering::Relaxed);
+        if !rests {
+            return Served::All;
+        }
+        while !self.links.is_over(turn, link) {
+            thread::sleep(TICK);
+        }
+        Served::ThisLink
     }
 
     fn start(&self) -> io::Result<()> {
@@ -215,6 +239,7 @@ impl CodedVideoSender {
                     camera.steer(self.clock.now(), false);
                 }
                 let (units, intake) = (Arc::clone(&self.units), Arc::clone(&self.intake));
+                let is_refused = Arc::clone(&self.is_refused);
                 let run = move || {
                     let ended = input.run(&|item| {
                         // Sound of a file begins with the first picture.
@@ -224,6 +249,7 @@ impl CodedVideoSender {
                     if let Err(error) = &ended {
                         // A receiver that sends pictures back goes on without them, perhaps for long.
                         tracing::error!("no more pictures are sent: {error}");
+                        is_refused.store(true, Ordering::Relaxed);
                     }
                     units.end(ended);
                 };
@@ -472,8 +498,11 @@ impl Service for CodedVideoSender {
         let has_ended = || self.is_refused() || self.units.is_over() || self.intake.mailbox.has_ended();
         if let Err(served) = self.links.wait_connected(turn, link, has_ended) {
             // Nothing was sent that a peer would have to get first.
-            let is_refused = self.is_refused.load(Ordering::Relaxed);
-            return if is_refused { Err(io::Error::other("its input is refused")) } else { Ok(served) };
+            return match self.is_refused.load(Ordering::Relaxed) {
+                true if self.goes_on.load(Ordering::Relaxed) => Ok(self.rest(turn, link)),
+                true => Err(io::Error::other("its input is refused")),
+                false => Ok(served),
+            };
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();
@@ -484,7 +513,7 @@ impl Service for CodedVideoSender {
             }
             match &self.feed {
                 Feed::Coded(_) => match self.units.take(Some(TICK)) {
-                    Taken::End => return Ok(Served::All),
+                    Taken::End => return Ok(self.rest(turn, link)),
                     Taken::Timeout => self.ask_for_key(),
                     Taken::Item(item) => {
                         if self.offer(link, item).is_err() {

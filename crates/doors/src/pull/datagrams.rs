@@ -178,14 +178,14 @@ impl Datagrams {
                 if let Err(error) = self.open(context) {
                     let is_elsewhere =
                         error.kind() == io::ErrorKind::AddrNotAvailable && self.retry.note.sessions == 0;
-                    self.retry.note.remedy = is_elsewhere.then(|| ADDRESS_REMEDY.to_owned());
-                    self.fail(&format!("cannot receive there: {error}"), context);
+                    let remedy = is_elsewhere.then_some(ADDRESS_REMEDY);
+                    self.fail(&format!("cannot receive there: {error}"), remedy, context);
                 }
             }
             State::Open(open) => {
                 self.dropped += open.count_drops(context.now);
                 if let Err(words) = self.give_up_packets(context) {
-                    self.fail(&words, context);
+                    self.fail(&words, None, context);
                 }
                 self.check_silence(context.now);
             }
@@ -245,7 +245,7 @@ impl Datagrams {
         let more = match self.try_turn(context) {
             Ok(more) => more,
             Err(words) => {
-                self.fail(&words, context);
+                self.fail(&words, None, context);
                 false
             }
         };
@@ -313,13 +313,13 @@ impl Datagrams {
     }
 
     /// Closes the socket for a while.
-    fn fail(&mut self, why: &str, context: &PullContext<'_>) {
+    fn fail(&mut self, why: &str, remedy: Option<&'static str>, context: &PullContext<'_>) {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         if let State::Open(open) = &mut self.state {
             self.dropped += open.count_drops(Time::NEVER);
         }
         self.leave();
-        let until = self.retry.close(why, None, context.now);
+        let until = self.retry.close(why, remedy, context.now);
         self.state = State::Closed { until };
     }
 

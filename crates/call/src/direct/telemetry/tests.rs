@@ -205,7 +205,7 @@ fn what_waits_at_the_end_is_written_or_counted() {
     let telemetry = Telemetry::new();
     let mut stream = Stream::new(&telemetry);
     let mut input = telemetry.input(0, TelemetryFormat::St0601, None);
-    let captured = stream.clock.now();
+    let captured = Time::from_nanos(stream.clock.now().as_nanos() - 100_000_000);
     stream.picture(captured);
     // It belongs to the last picture, and comes behind it; the other one belongs to a picture that does not come.
     let of_last = stream.clock.utc_at(Time::from_nanos(captured.as_nanos() - 20_000_000));
