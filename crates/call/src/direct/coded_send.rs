@@ -59,7 +59,9 @@ pub struct CodedVideoSender {
     events: Mutex<Vec<Event>>,
     links: Latest,
     /// The input has ended before the first link was up.
-    is_refused: Arc<AtomicBool>,
+    is_refused: AtomicBool,
+    /// The input is refused, or has failed.
+    has_failed: Arc<AtomicBool>,
     /// The session goes on where the input is refused.
     goes_on: AtomicBool,
     clock: Clock,
@@ -118,6 +120,15 @@ impl DropPolicy<CodedItem> for WholeGroups {
     }
 }
 
+/// Notes that an input has failed, and says so where the session goes on without it, perhaps for long: otherwise the program ends
+/// with it, and says why.
+fn note_failure(error: &capture::Error, has_failed: &AtomicBool, goes_on: bool) {
+    has_failed.store(true, Ordering::Relaxed);
+    if goes_on {
+        tracing::error!("no more pictures are sent: {error}");
+    }
+}
+
 impl CodedVideoSender {
     /// A sender of a coded input, which begins to run when the first link is up, and so does `sound`. `camera` says how a
     /// camera's encoder is steered, where the input is one. `epoch` names this run.
@@ -142,7 +153,8 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
-            is_refused: Arc::default(),
+            is_refused: AtomicBool::new(false),
+            has_failed: Arc::default(),
             goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         }
@@ -173,7 +185,8 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
-            is_refused: Arc::default(),
+            is_refused: AtomicBool::new(false),
+            has_failed: Arc::default(),
             goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         })
@@ -209,9 +222,7 @@ impl CodedVideoSender {
         if let Some(error) = refusal
             && !self.is_refused.swap(true, Ordering::Relaxed)
         {
-            if self.goes_on.load(Ordering::Relaxed) {
-                tracing::error!("no more pictures are sent: {error}");
-            }
+            note_failure(&error, &self.has_failed, self.goes_on.load(Ordering::Relaxed));
             self.units.end(Err(error));
         }
         is_refused
@@ -219,7 +230,7 @@ impl CodedVideoSender {
 
     /// The input has ended. Where it has failed and the session goes on without it, that takes as long as the link.
     fn rest(&self, turn: Turn, link: &Link) -> Served {
-        let rests = self.goes_on.load(Ordering::Relaxed) && self.is_refused.load(Ordering::Relaxed);
+        let rests = self.goes_on.load(Ordering::Relaxed) && self.has_failed.load(Ordering::Relaxed);
         if !rests {
             return Served::All;
         }
@@ -239,7 +250,8 @@ impl CodedVideoSender {
                     camera.steer(self.clock.now(), false);
                 }
                 let (units, intake) = (Arc::clone(&self.units), Arc::clone(&self.intake));
-                let is_refused = Arc::clone(&self.is_refused);
+                let (has_failed, goes_on) =
+                    (Arc::clone(&self.has_failed), self.goes_on.load(Ordering::Relaxed));
                 let run = move || {
                     let ended = input.run(&|item| {
                         // Sound of a file begins with the first picture.
@@ -247,9 +259,7 @@ impl CodedVideoSender {
                         units.push(item)
                     });
                     if let Err(error) = &ended {
-                        // A receiver that sends pictures back goes on without them, perhaps for long.
-                        tracing::error!("no more pictures are sent: {error}");
-                        is_refused.store(true, Ordering::Relaxed);
+                        note_failure(error, &has_failed, goes_on);
                     }
                     units.end(ended);
                 };

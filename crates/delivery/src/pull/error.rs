@@ -70,8 +70,8 @@ pub enum PullError {
 }
 
 /// What has to be changed where a server's certificate is not trusted.
-pub const UNTRUSTED_REMEDY: &str = "name the server as its certificate does, and trust that: with --source-ca FILE, the certificate or \
-    that of its authority";
+pub const UNTRUSTED_REMEDY: &str =
+    "name the server as its certificate does, and trust that certificate, or that of its authority";
 
 impl PullError {
     /// What has to be changed, where the same attempt fails again however often it is made; `None` where it may succeed.
