@@ -283,11 +283,12 @@ impl Receiving {
     }
 
     pub(super) fn report(&self) -> Report {
-        let mut report = figures::received(&self.video.statistics());
+        let report = figures::received(&self.video.statistics());
         #[cfg(feature = "opus")]
-        if let Some(sound) = figures::of_heard(&self.sound, "sound") {
-            report = report.with(sound);
-        }
+        let report = match figures::of_heard(&self.sound, "sound") {
+            Some(sound) => report.with(sound),
+            None => report,
+        };
         match &self.telemetry {
             Some(telemetry) => report.with(figures::of_telemetry(telemetry)),
             None => report,
