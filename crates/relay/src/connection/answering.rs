@@ -12,7 +12,7 @@ use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
-use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading};
+use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading, RecordedRequest, Wake};
 use glassline_streams::Live;
 use glassline_streams::presence::subscriber;
 use std::io;
@@ -66,6 +66,34 @@ fn find_upstream(
     let is_own = route.is_some_and(|route| route.own_pages);
     let (reading, status) = edge.find(located, Via::of(&request.headers), subscriber(peer), context.now);
     Some(Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own }))
+}
+
+/// What is recorded of the stream `name` at `rest` of its presentation. `None` where that is not about recordings, or the presentation
+/// is one of upstream servers.
+fn find_recorded(
+    name: &StreamName,
+    rest: &str,
+    request: &Request,
+    context: &TurnContext<'_>,
+) -> Option<StreamAnswer> {
+    let hub = context.hub;
+    let recorded = hub.recorded()?;
+    if hub.is_presented_upstream(name) {
+        return None;
+    }
+    // A presentation that has ended is kept for a while, so that its players see its end.
+    let is_live =
+        hub.presentations.have(name) || hub.streams.find(name).is_some() || hub.ladder(name).is_some();
+    let asked = RecordedRequest { name, rest, query: &request.query, is_live };
+    let wake = Arc::clone(&hub.inboxes) as Arc<dyn Wake>;
+    let reading = Reading::new(recorded.find(asked, &wake)?);
+    Some(StreamAnswer::Object {
+        reading,
+        source: ObjectSource::Recorded,
+        // It is rendered once for all viewers.
+        carries_token: context.settings.rules.of(name).watch.key.is_some(),
+        or_here: false,
+    })
 }
 
 impl Connection {
@@ -142,6 +170,9 @@ impl Connection {
                 return tell(&name, request, context)
                     .map(|response| StreamAnswer::Stages(shared(response)))
                     .or_else(|response| self.find_upstream_or(response, &name, request, context));
+            }
+            if let Some(recorded) = find_recorded(&name, rest, request, context) {
+                return Ok(recorded);
             }
             if context.hub.is_presented_upstream(&name)
                 && let Some(found) = self.find_fetched(&name, request, context)
