@@ -103,6 +103,7 @@ impl Config {
             tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
+        config.record.join(folder);
         let Config { stream, encode, log, tls, upstream, watch, srt, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);

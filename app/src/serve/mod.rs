@@ -4,10 +4,13 @@ mod access_log;
 mod answers;
 mod api;
 mod assets;
+#[cfg(feature = "archive")]
+mod clips;
 mod control;
 mod counts;
 mod encoding;
 mod events;
+mod exposition;
 mod forward;
 mod identity;
 mod insight;
@@ -18,6 +21,11 @@ mod mute;
 mod objects;
 mod pictures;
 mod purge;
+#[cfg(feature = "archive")]
+mod record;
+#[cfg(not(feature = "archive"))]
+#[path = "record_absent.rs"]
+mod record;
 mod renditions;
 mod rtmp;
 mod rtsp;
@@ -183,7 +191,8 @@ pub(crate) fn settings(config: &Config) -> Settings {
         packaging: config.package.settings(),
         upstream: config.upstream.settings(),
         beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams))
-            + slates::memory_bytes(config),
+            + slates::memory_bytes(config)
+            + record::memory_bytes(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -311,6 +320,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.test_config {
         check_certificates(&config)?;
         check_inputs(&config)?;
+        #[cfg(feature = "archive")]
+        record::check_keys(&config)?;
         slates::read(&config)?;
         let folder = |file: Option<&Path>| {
             let folder = file.and_then(Path::parent).map(Path::to_owned);

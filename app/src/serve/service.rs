@@ -2,6 +2,7 @@
 
 use super::access_log::{self, AccessLog, Opened};
 use super::events::Events;
+use super::record::Recording;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
@@ -41,6 +42,7 @@ pub(super) struct Service {
     slate_files: Vec<Slate>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
+    recording: Arc<Recording>,
 }
 
 impl Service {
@@ -72,8 +74,10 @@ impl Service {
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
+        let recording = Arc::new(Recording::start(&config)?);
         let service = Service {
             config,
+            recording,
             site,
             relay,
             encoders,
@@ -125,8 +129,10 @@ impl Service {
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
+        let recording = Arc::new(Recording::start(&config)?);
         let service = Service {
             config,
+            recording,
             site,
             relay,
             encoders,
@@ -151,6 +157,9 @@ impl Service {
     /// Starts what stands around a relay that runs.
     fn begin(&self) {
         self.site.set_addresses(self.relay.addresses());
+        self.site.set_recording(Arc::clone(&self.recording));
+        self.recording.attach(self.relay.hub());
+        self.recording.configure(&self.config);
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
         // Before what publishes. A slate that was shown in the last process goes on once it is coded in this one, and what was
@@ -182,8 +191,10 @@ impl Service {
         self.rtsp.end();
         self.slates.end();
         self.watch.pause();
+        self.recording.release();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.recording.configure(&self.config);
             self.start_slates();
             self.start_links();
             self.start_srt();
@@ -245,6 +256,7 @@ impl Service {
             tracing::error!("no webhooks tell of alarms: {error}");
         }
         self.watch.configure(config.watched());
+        self.recording.configure(&config);
         self.config = config;
         self.slate_files = slate_files;
         self.warn_of_flow_labels();
@@ -316,6 +328,7 @@ impl Service {
         self.rtsp.end();
         self.slates.end();
         self.relay.shutdown();
+        self.recording.end();
     }
 
     /// The line that a newcomer needs: the address to open.

@@ -3,8 +3,9 @@
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::events::{self, Client, Events};
+use super::record::Recording;
 use super::webhooks::Webhooks;
-use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge};
+use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge, record};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
@@ -14,7 +15,7 @@ use glassline_studio::encode::Supervisor;
 use glassline_watch::Alarms;
 use std::cell::LazyCell;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// Before the name of an alarm's picture.
 const ALARM_PICTURES: &str = "/api/alarms/pictures/";
@@ -25,6 +26,7 @@ pub(crate) struct PageSite {
     encoders: Arc<Supervisor>,
     alarms: Arc<Alarms>,
     webhooks: Arc<Webhooks>,
+    recording: OnceLock<Arc<Recording>>,
     /// Of the listeners, in the configuration's order.
     addresses: RwLock<Vec<SocketAddr>>,
 }
@@ -50,6 +52,7 @@ impl PageSite {
             encoders,
             alarms,
             webhooks,
+            recording: OnceLock::new(),
             addresses: RwLock::default(),
         }
     }
@@ -60,6 +63,11 @@ impl PageSite {
         let former = std::mem::replace(&mut *now, arrangement);
         drop(now);
         drop(former);
+    }
+
+    /// Streams are recorded by this.
+    pub(super) fn set_recording(&self, recording: Arc<Recording>) {
+        let _ = self.recording.set(recording);
     }
 
     /// Takes the addresses that the listeners have by now.
@@ -110,7 +118,9 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
                 let statuses = self.encoders.statuses();
-                let text = metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status());
+                let recording = self.recording.get().map(|recording| &**recording);
+                let text =
+                    metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status(), recording);
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
@@ -127,6 +137,10 @@ impl PageSite {
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
             "/api/alarms" => json(&self.alarms.report()),
+            "/api/recordings" => match self.recording.get() {
+                Some(recording) => json(&recording.list(may_know)),
+                None => json(&[(); 0]),
+            },
             "/api/events" => self.now().events.list(),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
@@ -181,6 +195,14 @@ impl Site for PageSite {
             Method::Get | Method::Head if request.path == mute::PATH && door != ListenerRole::Public => {
                 mute::post_alone()
             }
+            Method::Get | Method::Head | Method::Post | Method::Delete
+                if request.path.starts_with(record::FOLDER) =>
+            {
+                match (door, self.recording.get()) {
+                    (ListenerRole::Public, _) | (_, None) => not_here(),
+                    (_, Some(recording)) => recording.act(request, door, peer, hub),
+                }
+            }
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),
@@ -209,7 +231,7 @@ impl Site for PageSite {
         // They name every stream, viewer or object.
         matches!(
             request.path.as_str(),
-            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects"
+            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects" | "/api/recordings"
         ) && refuse_stranger(request, door, peer, hub).is_none()
     }
 
