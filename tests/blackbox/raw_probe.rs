@@ -4,12 +4,13 @@ use crate::encode::contents;
 use crate::pull::free_port;
 use crate::{GLASSLINE, glassline};
 use glassline_media::{AudioBlock, Time};
+use glassline_test_support::loopback::{free_udp, is_bound};
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::wait::{undisturbed, until};
 use glassline_transport::ancillary::{self, Field, Packet, Source, TimeCode};
 use glassline_transport::rtp::pcm::{self, Depth, PacketTime};
 use serde_json::Value;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,11 @@ const ANCILLARY_TYPE: u8 = 98;
 
 /// Starts `send-raw` of a small picture; returns it and the path and text of its description.
 pub(crate) fn send_raw(folder: &Scratch) -> (Running, String, String) {
-    let to = format!("rtp://127.0.0.1:{}", free_port());
+    send_raw_to(free_udp(), folder)
+}
+
+fn send_raw_to(to: SocketAddr, folder: &Scratch) -> (Running, String, String) {
+    let to = format!("rtp://{to}");
     let sdp = folder.file("video.sdp");
     let arguments = ["send-raw", "test:320x180@25", &to, "--sdp", &sdp, "--format", "422-10"];
     let sender = Running::start(Command::new(GLASSLINE).args(arguments));
@@ -214,14 +219,12 @@ fn another_payload_type_is_told() {
 #[test]
 fn it_ends_well_when_it_is_told_to_and_refuses_what_makes_no_sense() {
     let folder = Scratch::new("raw_probe_end");
-    let (_sender, sdp, _) = send_raw(&folder);
+    let to = free_udp();
+    let (_sender, sdp, _) = send_raw_to(to, &folder);
     let target = format!("rtp:{sdp}");
     let mut probe =
         Running::start(Command::new(GLASSLINE).args(["probe", &target, "--duration", "1h", "--log", "info"]));
-    // It has its socket once another program cannot have it.
-    let port = std::fs::read_to_string(&sdp).unwrap();
-    let port = port.split("m=video ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    until("the socket", || UdpSocket::bind(format!("127.0.0.1:{port}")).is_err());
+    until("the socket", || is_bound(to));
     let frames = Instant::now() + Duration::from_millis(500);
     until("some frames", || Instant::now() > frames);
     probe.signal("INT");
@@ -250,12 +253,12 @@ fn peak_bytes(id: u32) -> u64 {
 #[test]
 fn frames_of_any_size_are_looked_at_without_memory_for_them() {
     let folder = Scratch::new("raw_probe_large");
-    // An address of its own: a port that is free is another test's a moment later.
-    let port = free_port();
+    let to = free_udp();
+    let (ip, port) = (to.ip(), to.port());
     let sdp = folder.write(
         "large.sdp",
         format!(
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.66.2.1\r\n\
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 {ip}\r\n\
              a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=RGB; width=16384; height=16384; exactframerate=60; depth=16; \
              colorimetry=BT709\r\n"
         ),
@@ -263,7 +266,7 @@ fn frames_of_any_size_are_looked_at_without_memory_for_them() {
     let target = format!("rtp:{sdp}");
     let mut probe =
         Running::start(Command::new(GLASSLINE).args(["probe", &target, "--duration", "1h", "--log", "info"]));
-    until("the socket", || UdpSocket::bind(("127.66.2.1", port)).is_err());
+    until("the socket", || is_bound(to));
     // One frame would take 1.6 GB.
     let taken = peak_bytes(probe.id());
     probe.signal("INT");
@@ -291,17 +294,17 @@ fn forged(step: u32) -> Vec<u8> {
 }
 
 /// What `record` says of four seconds of `target`, while a stranger sends packets of the same SSRC to its port.
-fn recorded_beside_a_stranger(target: &str, port: u16) -> Value {
+fn recorded_beside_a_stranger(target: &str, to: SocketAddr) -> Value {
     let arguments = ["record", target, "null:", "--duration", "4s", "--json", "--log", "info"];
     let mut recording = Running::start(Command::new(GLASSLINE).args(arguments));
-    until("the socket", || UdpSocket::bind(("127.0.0.1", port)).is_err());
+    until("the socket", || is_bound(to));
     // Once it listens to the camera, which sends a packet each fraction of a millisecond, strangers come too late.
     let listens = Instant::now() + Duration::from_millis(500);
     until("some frames", || Instant::now() > listens);
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
     let _sending = Sending::start(move |step| {
         for index in 0..10 {
-            let _ = stranger.send_to(&forged(step as u32 * 10 + index), ("127.0.0.1", port));
+            let _ = stranger.send_to(&forged(step as u32 * 10 + index), to);
         }
     });
     assert!(recording.wait().success(), "{}", recording.output());
@@ -313,10 +316,10 @@ fn recorded_beside_a_stranger(target: &str, port: u16) -> Value {
 #[test]
 fn packets_of_a_stranger_break_no_frame_and_are_told() {
     let folder = Scratch::new("raw_stranger");
-    let (_sender, sdp, text) = send_raw(&folder);
-    let port: u16 = text.split("m=video ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let to = free_udp();
+    let (_sender, sdp, _) = send_raw_to(to, &folder);
     let target = format!("rtp:{sdp}");
-    let told = undisturbed(|| recorded_beside_a_stranger(&target, port));
+    let told = undisturbed(|| recorded_beside_a_stranger(&target, to));
     assert!(told["refused"].as_u64().unwrap() > 1_000, "{told}");
     for field in ["lost", "incomplete_frames", "restarts", "late"] {
         assert_eq!(told[field], 0, "{field}: {told}");

@@ -3,7 +3,7 @@
 use crate::pull::{HASTE, source, until_live, watch};
 use crate::{GLASSLINE, serve_with};
 use glassline_test_support::http::read_once;
-use glassline_test_support::loopback::free_udp;
+use glassline_test_support::loopback::{free_udp, is_bound};
 use glassline_test_support::program::{Scratch, Server, run};
 use glassline_test_support::wait::{until, until_some};
 use std::net::{SocketAddr, UdpSocket};
@@ -79,13 +79,9 @@ fn receiving(text: &str) -> (Server, Scratch, String) {
     (server, scratch, sdp)
 }
 
-fn port_is_open(to: SocketAddr) -> bool {
-    UdpSocket::bind(to).is_err()
-}
-
 /// Sends pictures until the stream is there.
 fn go_live(server: &Server, sender: &mut Sender) {
-    until("the port to be open", || port_is_open(sender.to));
+    until("the port to be open", || is_bound(sender.to));
     until("the source to be live", || {
         sender.send();
         std::thread::sleep(Duration::from_millis(5));
@@ -178,13 +174,13 @@ fn silence_is_told_and_a_changed_description_is_followed() {
         begun.elapsed() > Duration::from_millis(2500)
     });
     let told = source(&server, "hall");
-    assert!(told["state"] == "live" && told["reconnects"] == reconnects && port_is_open(to), "{told}");
+    assert!(told["state"] == "live" && told["reconnects"] == reconnects && is_bound(to), "{told}");
     std::fs::remove_file(&sdp).unwrap();
     scratch.write("in.sdp", description(other));
     let mut moved = Sender::new(other);
     moved.number = 900;
     go_live(&server, &mut moved);
-    until("the old port to be free", || !port_is_open(to));
+    until("the old port to be free", || !is_bound(to));
 }
 
 #[test]
@@ -192,7 +188,7 @@ fn a_payload_type_other_than_described_is_taken() {
     let to = free_udp();
     let (server, _scratch, _) = receiving(&description(to));
     let mut sender = Sender::new(to);
-    until("the port to be open", || port_is_open(to));
+    until("the port to be open", || is_bound(to));
     until("the source to be live", || {
         sender.send_as(100);
         std::thread::sleep(Duration::from_millis(5));

@@ -1,9 +1,10 @@
 //! FFmpeg at the other end of datagrams: bare MPEG-TS and RTP, in and out.
 
 use crate::{GLASSLINE, have};
+use glassline_test_support::loopback::is_bound;
 use glassline_test_support::program::{Running, Scratch, Server, run};
 use glassline_test_support::wait::until;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
 /// A port that is free, and the next one too, where RTP has its companion.
@@ -14,13 +15,6 @@ fn free_ports() -> u16 {
             return port;
         }
     }
-}
-
-/// Whether some program of this machine has the UDP port.
-fn is_bound(port: u16) -> bool {
-    let tables =
-        ["/proc/net/udp", "/proc/net/udp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
-    tables.iter().flat_map(|table| table.lines()).any(|line| line.contains(&format!(":{port:04X} ")))
 }
 
 /// FFmpeg that decodes what comes to `url`, for `frames` pictures.
@@ -45,7 +39,9 @@ fn ffmpeg_decodes_what_leaves_in_datagrams_from_the_first_picture_on() {
     // It listens before the stream begins, and sees it from its first byte.
     let mut plain = decoder(&format!("udp://127.0.0.1:{bare}"), "100");
     let mut framed = decoder(&format!("rtp://127.0.0.1:{rtp}"), "100");
-    until("FFmpeg to listen", || is_bound(bare) && is_bound(rtp));
+    until("FFmpeg to listen", || {
+        [bare, rtp].iter().all(|port| is_bound(SocketAddr::from(([127, 0, 0, 1], *port))))
+    });
     let (server, _scratch) = serve(&format!(
         "[demo]\nenabled = true\nsize = '640x360'\nframe_rate = 25\nbitrate = '1M'\n\
          [stream.demo]\noutputs = ['udp://127.0.0.1:{bare}', 'rtp://127.0.0.1:{rtp}']\n"

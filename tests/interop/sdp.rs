@@ -2,7 +2,7 @@
 //! receivers.
 
 use crate::{GLASSLINE, have, vlc};
-use glassline_test_support::loopback::free_udp;
+use glassline_test_support::loopback::{free_udp, is_bound};
 use glassline_test_support::program::{Running, Scratch, Server, run};
 use glassline_test_support::skip;
 use glassline_test_support::wait::until;
@@ -97,7 +97,7 @@ fn passes(test: &str, coding: &[&str], encodings: [&str; 2]) {
     let config =
         format!("{HASTE}[stream.hall]\nsource = 'rtp:in.sdp'\noutputs = ['rtp+sdp://{out}?sdp=out.sdp']\n");
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
-    until("the ports to be open", || UdpSocket::bind(to).is_err());
+    until("the ports to be open", || is_bound(to));
     let sender = Running::start(&mut send(&clip, to, above(to, 2), &sdp, &[]));
     live(&server, "hall");
     until("the description", || std::fs::exists(&far).unwrap());
@@ -191,7 +191,7 @@ fn a_loss_of_one_in_a_hundred_damages_pictures_and_the_stream_goes_on() {
     let sdp = described(&clip, to, above(to, 2), &scratch);
     let config = format!("{HASTE}[stream.hall]\nsource = 'rtp:in.sdp'\n");
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
-    until("the ports to be open", || UdpSocket::bind(to).is_err());
+    until("the ports to be open", || is_bound(to));
     let ends = Arc::default();
     let lines = [0, 1, 2, 3].map(|above_it| {
         let lost = if above_it == 0 { 100 } else { 0 };
@@ -233,7 +233,7 @@ fn gstreamer_sends_by_a_description_without_parameter_sets() {
     );
     let config = format!("{HASTE}[stream.hall]\nsource = 'rtp:in.sdp'\n");
     let server = Server::start(GLASSLINE, &["--config", &scratch.write("glassline.toml", config)]);
-    until("the port to be open", || UdpSocket::bind(to).is_err());
+    until("the port to be open", || is_bound(to));
     let line = format!(
         "-q filesrc location={clip} ! matroskademux ! h264parse ! rtph264pay config-interval=-1 mtu=1200 aggregate-mode=zero-latency \
          ! udpsink host={ip} port={port} sync=true"

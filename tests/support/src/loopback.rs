@@ -23,9 +23,46 @@ pub fn free_udp() -> SocketAddr {
     socket.local_addr().expect("a socket that is bound has an address")
 }
 
+/// Whether a program of this machine has the UDP port of `to`, at that address or at each. The kernel's tables tell: an attempt
+/// to bind the port would have it for a moment itself, and a program that wants it in that moment finds it taken and gives up.
+///
+/// # Panics
+/// `to` is an IPv6 address, or the system has no such tables.
+pub fn is_bound(to: SocketAddr) -> bool {
+    let SocketAddr::V4(to) = to else { panic!("{to}: only IPv4 is looked for") };
+    let table = std::fs::read_to_string("/proc/net/udp").expect("Linux lists its sockets");
+    // Without IPv6 the second table is absent.
+    let wide = std::fs::read_to_string("/proc/net/udp6").unwrap_or_default();
+    // The kernel prints the address as one number of this machine's byte order.
+    let here = format!("{:08X}:{:04X}", u32::from_ne_bytes(to.ip().octets()), to.port());
+    let each = format!("{}:{:04X}", "0".repeat(8), to.port());
+    let each_wide = format!("{}:{:04X}", "0".repeat(32), to.port());
+    let local = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    table
+        .lines()
+        .chain(wide.lines())
+        .filter_map(local)
+        .any(|local| [&here, &each, &each_wide].contains(&&local))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_bound_while_a_socket_has_it_at_its_address_or_at_each() {
+        let to = free_udp();
+        assert!(!is_bound(to));
+        let other = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 9), to.port()));
+        assert!(!is_bound(to), "another address");
+        drop(other);
+        let socket = UdpSocket::bind(to).unwrap();
+        assert!(is_bound(to));
+        drop(socket);
+        assert!(!is_bound(to));
+        let _each = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, to.port())).unwrap();
+        assert!(is_bound(to));
+    }
 
     #[test]
     fn no_two_are_the_same_and_what_is_sent_there_arrives() {
