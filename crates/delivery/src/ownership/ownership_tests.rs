@@ -1,0 +1,209 @@
+use super::*;
+
+fn name(text: &str) -> StreamName {
+    StreamName::parse(text).unwrap()
+}
+
+fn node(text: &str, incarnation: u64) -> NodeEntry {
+    NodeEntry {
+        run: Run { node: NodeName::parse(text).unwrap(), incarnation },
+        address: format!("http://{text}:8080"),
+        zone: "here".to_owned(),
+        version: "1".to_owned(),
+        viewers: 0,
+        is_leaving: false,
+    }
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+/// A node that hears the registry from 0 on.
+fn heard() -> Ownership {
+    let mut ownership = Ownership::new(Settings::default(), node("own", 1));
+    ownership.handle_connection(true, at(0));
+    ownership
+}
+
+fn outputs(ownership: &mut Ownership) -> Vec<Output> {
+    std::iter::from_fn(|| ownership.poll_output())
+        .filter(|output| !matches!(output, Output::Request { request: Request::Put { .. }, .. }))
+        .collect()
+}
+
+fn see_node(ownership: &mut Ownership, entry: &NodeEntry, revision: u64, now: Time) {
+    let key = Key::Node(entry.run.node.clone());
+    ownership.handle_entry(&key, Some(&entry.write()), revision, now);
+}
+
+fn see_stream(ownership: &mut Ownership, stream: &str, entry: &StreamEntry, revision: u64, now: Time) {
+    ownership.handle_entry(&Key::Stream(name(stream)), Some(&entry.write()), revision, now);
+}
+
+fn owned_by(entry: &NodeEntry, epoch: u64) -> StreamEntry {
+    StreamEntry { owner: entry.run.clone(), claimed: Some(epoch), is_live: true }
+}
+
+/// The request to write, with its number.
+fn claim(outputs: &[Output]) -> (u64, StreamEntry, u64) {
+    match outputs {
+        [Output::Request { id, request: Request::Set { value, revision, .. } }] => {
+            (*id, StreamEntry::read(value).unwrap(), *revision)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_name_that_is_free_is_claimed_and_given_back() {
+    let mut own = heard();
+    own.publish(&name("hall"), false, at(5));
+    let (id, entry, revision) = claim(&outputs(&mut own));
+    assert_eq!((entry.claimed, entry.is_live, revision), (None, true, 0));
+    own.handle_answer(id, Answer::Written { revision: 9 }, at(6));
+    assert_eq!(outputs(&mut own), [Output::Granted { name: name("hall"), epoch: 9 }]);
+    assert_eq!(own.place(&name("hall"), at(7)), Place::Here { epoch: 9 });
+    // The news of it come behind the answer.
+    see_stream(&mut own, "hall", &entry, 9, at(8));
+    assert_eq!(outputs(&mut own), []);
+    own.release(&name("hall"), at(9));
+    let (_, entry, revision) = claim(&outputs(&mut own));
+    assert_eq!((entry.claimed, entry.is_live, revision), (Some(9), false, 9));
+}
+
+#[test]
+fn a_name_whose_owner_is_heard_after_the_publisher_came_is_refused() {
+    let (mut own, other) = (heard(), node("other", 7));
+    see_node(&mut own, &other, 1, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    own.publish(&name("hall"), false, at(200));
+    outputs(&mut own);
+    assert_eq!(own.owned(&name("hall")), None);
+    see_node(&mut own, &other, 3, at(500));
+    let why = Refusal::Taken(other.run.node.clone());
+    assert_eq!(outputs(&mut own), [Output::Refused { name: name("hall"), why }]);
+    // One that asks for it takes it over.
+    own.publish(&name("hall"), true, at(600));
+    let (id, entry, revision) = claim(&outputs(&mut own));
+    assert_eq!((entry.is_live, revision), (true, 2));
+    own.handle_answer(id, Answer::Written { revision: 4 }, at(601));
+    assert_eq!(outputs(&mut own), [Output::Granted { name: name("hall"), epoch: 4 }]);
+}
+
+#[test]
+fn a_name_is_free_when_its_owners_lease_has_ended_by_this_clock() {
+    let (mut own, other) = (heard(), node("other", 7));
+    see_node(&mut own, &other, 1, at(1000));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(1000));
+    own.publish(&name("hall"), false, at(1200));
+    outputs(&mut own);
+    let lease = Settings::default().lease;
+    let end = at(1000) + lease;
+    own.handle_timeout(at(2499));
+    assert_eq!(outputs(&mut own), []);
+    assert!(own.is_alive(&other.run, at(2499)) && !own.is_alive(&other.run, end));
+    own.handle_timeout(end);
+    assert_eq!(claim(&outputs(&mut own)).2, 2);
+}
+
+#[test]
+fn a_lease_is_not_judged_while_the_registry_is_not_heard() {
+    let (mut own, other) = (heard(), node("other", 7));
+    see_node(&mut own, &other, 1, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    own.handle_connection(false, at(200));
+    assert!(own.is_alive(&other.run, at(100_000)));
+    let place = own.place(&name("hall"), at(100_000));
+    assert!(matches!(place, Place::At { node: Some(_), epoch: 4, is_live: true, .. }), "{place:?}");
+    // Heard again, the others have a lease's time to be heard.
+    own.handle_connection(true, at(100_000));
+    assert!(own.is_alive(&other.run, at(101_499)) && !own.is_alive(&other.run, at(101_500)));
+}
+
+#[test]
+fn a_later_claim_elsewhere_ends_the_publisher_here_and_older_news_do_not() {
+    let (mut own, other) = (heard(), node("other", 7));
+    own.publish(&name("hall"), false, at(5));
+    let (id, mine, _) = claim(&outputs(&mut own));
+    own.handle_answer(id, Answer::Written { revision: 9 }, at(6));
+    outputs(&mut own);
+    see_stream(&mut own, "hall", &owned_by(&other, 3), 8, at(7));
+    assert_eq!((outputs(&mut own), own.owned(&name("hall"))), (vec![], Some(9)));
+    see_stream(&mut own, "hall", &owned_by(&other, 12), 12, at(7));
+    let lost = Output::Lost { name: name("hall"), owner: other.run.node.clone(), epoch: 12 };
+    assert_eq!(outputs(&mut own), [lost]);
+    see_stream(&mut own, "hall", &mine, 9, at(8));
+    assert_eq!((outputs(&mut own), own.owned(&name("hall"))), (vec![], None));
+}
+
+#[test]
+fn a_bucket_that_was_made_anew_is_filled_again_by_those_that_own() {
+    let mut own = heard();
+    own.publish(&name("hall"), false, at(5));
+    let (id, ..) = claim(&outputs(&mut own));
+    own.handle_answer(id, Answer::Written { revision: 900 }, at(6));
+    outputs(&mut own);
+    own.handle_connection(false, at(10));
+    own.handle_connection(true, at(20));
+    own.handle_listed(at(21));
+    let asked = outputs(&mut own);
+    let (_, entry, revision) = claim(&asked[1..]);
+    assert_eq!((entry.is_live, revision), (true, 0));
+    // Its revisions count from the beginning.
+    let Output::Request { id, .. } = asked[1] else { panic!("{asked:?}") };
+    own.handle_answer(id, Answer::Written { revision: 2 }, at(22));
+    assert_eq!(outputs(&mut own), [Output::Granted { name: name("hall"), epoch: 2 }]);
+}
+
+#[test]
+fn a_claim_of_which_it_is_not_known_what_came_is_looked_up() {
+    let mut own = heard();
+    own.publish(&name("hall"), false, at(5));
+    let (id, mine, _) = claim(&outputs(&mut own));
+    own.handle_timeout(own.poll_timeout().max(at(1005)));
+    own.handle_timeout(at(1205));
+    let asked = outputs(&mut own);
+    let [Output::Request { id: look, request: Request::Get { .. } }] = asked[..] else { panic!("{asked:?}") };
+    // An answer that comes too late is none.
+    own.handle_answer(id, Answer::Written { revision: 9 }, at(1206));
+    assert_eq!(outputs(&mut own), []);
+    own.handle_answer(look, Answer::Found { value: mine.write(), revision: 9 }, at(1207));
+    assert_eq!(outputs(&mut own), [Output::Granted { name: name("hall"), epoch: 9 }]);
+    assert_eq!(own.counters().failed, 1 + 1, "the claim, and a renewal of the lease");
+}
+
+#[test]
+fn a_claim_that_was_given_up_and_is_granted_is_given_back() {
+    let mut own = heard();
+    own.publish(&name("hall"), false, at(5));
+    let (id, ..) = claim(&outputs(&mut own));
+    own.release(&name("hall"), at(6));
+    assert_eq!(outputs(&mut own), []);
+    own.handle_answer(id, Answer::Written { revision: 9 }, at(7));
+    let (_, entry, revision) = claim(&outputs(&mut own));
+    assert_eq!((entry.is_live, revision), (false, 9));
+}
+
+#[test]
+fn an_entry_of_a_later_version_is_neither_read_nor_written_over() {
+    let mut own = heard();
+    own.handle_entry(&Key::Stream(name("hall")), Some(br#"{"v":9}"#), 3, at(1));
+    own.publish(&name("hall"), true, at(5));
+    let why = Refusal::Entry(EntryError::Form(9));
+    assert!(why.to_string().contains("bring all nodes to one version"));
+    let told = outputs(&mut own);
+    assert_eq!(told.last(), Some(&Output::Refused { name: name("hall"), why }));
+}
+
+#[test]
+fn a_node_that_leaves_gives_its_streams_to_the_next_that_comes() {
+    let (mut own, mut other) = (heard(), node("other", 7));
+    see_node(&mut own, &other, 1, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    other.is_leaving = true;
+    see_node(&mut own, &other, 3, at(200));
+    outputs(&mut own);
+    own.publish(&name("hall"), false, at(250));
+    assert_eq!(claim(&outputs(&mut own)).2, 2);
+}

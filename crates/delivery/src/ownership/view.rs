@@ -1,0 +1,228 @@
+//! What a node knows of the registry: the entries that it has seen, and whether the nodes behind them are alive.
+//!
+//! Clocks of machines differ, and a registry's time to live is judged by a clock that may be wrong: a node's lease has ended here where
+//! no newer entry of it was *seen* for the lease's length by this node's own monotonic clock, while the registry could be heard.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
+
+use super::entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry};
+use crate::policy::StreamName;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Streams that are known at most.
+const STREAMS_MAX: usize = 65_536;
+/// Nodes that are known at most.
+const NODES_MAX: usize = 1024;
+
+/// A stream's entry, as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownStream {
+    /// The entry; `None` where it was removed.
+    pub(super) entry: Option<Result<StreamEntry, EntryError>>,
+    /// Its revision; 0: any news of it are newer.
+    pub(super) revision: u64,
+    /// The epoch of its owner.
+    pub(super) epoch: u64,
+}
+
+#[derive(Clone, Debug)]
+struct KnownNode {
+    entry: NodeEntry,
+    revision: u64,
+    seen_at: Time,
+}
+
+/// Where a stream is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Its publisher is at this node.
+    Here {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// It is at another node.
+    At {
+        /// What that node says of itself; `None` where it has not been heard.
+        node: Option<NodeEntry>,
+        /// The node.
+        name: NodeName,
+        /// The stream's epoch.
+        epoch: u64,
+        /// The node's lease lasts, as far as is known, and the publisher is there.
+        is_live: bool,
+    },
+    /// It is at no node.
+    Nowhere,
+}
+
+/// What has changed of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing: it was known, or older than what is known.
+    None,
+    /// A stream's entry.
+    Stream(StreamName),
+    /// A node's entry.
+    Node,
+    /// There is no room for it, or it is not read.
+    Dropped,
+}
+
+/// What a node knows of the registry.
+#[derive(Debug)]
+pub(super) struct View {
+    lease: Duration,
+    streams: BTreeMap<StreamName, KnownStream>,
+    nodes: BTreeMap<NodeName, KnownNode>,
+    /// Since when the registry is heard; `None` while it is not.
+    heard_since: Option<Time>,
+}
+
+impl View {
+    pub(super) fn new(lease: Duration) -> View {
+        View { lease, streams: BTreeMap::new(), nodes: BTreeMap::new(), heard_since: None }
+    }
+
+    /// The registry is heard from now on, or no longer.
+    pub(super) fn set_heard(&mut self, is_heard: bool, now: Time) {
+        self.heard_since = if is_heard { self.heard_since.or(Some(now)) } else { None };
+    }
+
+    pub(super) fn is_heard(&self) -> bool {
+        self.heard_since.is_some()
+    }
+
+    /// Takes an entry, or that it was removed (`None`).
+    pub(super) fn take(&mut self, key: &Key, value: Option<&[u8]>, revision: u64, now: Time) -> Change {
+        match key {
+            Key::Node(name) => self.take_node(name, value, revision, now),
+            Key::Stream(name) => self.take_stream(name, value, revision),
+        }
+    }
+
+    fn take_node(&mut self, name: &NodeName, value: Option<&[u8]>, revision: u64, now: Time) -> Change {
+        if self.nodes.get(name).is_some_and(|known| known.revision >= revision) {
+            return Change::None;
+        }
+        let Some(value) = value else {
+            return if self.nodes.remove(name).is_some() { Change::Node } else { Change::None };
+        };
+        let entry = NodeEntry::read(value).ok().filter(|entry| entry.run.node == *name);
+        match entry {
+            Some(entry) if self.nodes.len() < NODES_MAX || self.nodes.contains_key(name) => {
+                self.nodes.insert(name.clone(), KnownNode { entry, revision, seen_at: now });
+                Change::Node
+            }
+            _ => Change::Dropped,
+        }
+    }
+
+    fn take_stream(&mut self, name: &StreamName, value: Option<&[u8]>, revision: u64) -> Change {
+        let known = self.streams.get(name);
+        if known.is_some_and(|known| known.revision >= revision) {
+            return Change::None;
+        }
+        if known.is_none() && self.streams.len() >= STREAMS_MAX {
+            return Change::Dropped;
+        }
+        let entry = value.map(StreamEntry::read);
+        let epoch =
+            entry.as_ref().and_then(|entry| entry.as_ref().ok()).map_or(0, |entry| entry.epoch(revision));
+        self.streams.insert(name.clone(), KnownStream { entry, revision, epoch });
+        Change::Stream(name.clone())
+    }
+
+    /// The registry is heard anew, and tells all that it has: what is known goes on until that has come, and all that comes is newer,
+    /// also where the bucket was made anew and counts from the beginning.
+    pub(super) fn begin_list(&mut self) {
+        self.streams.values_mut().for_each(|known| known.revision = 0);
+        self.nodes.values_mut().for_each(|known| known.revision = 0);
+    }
+
+    /// All has come that there is: what has not is there no more. Returns the streams that have gone.
+    pub(super) fn end_list(&mut self) -> Vec<StreamName> {
+        self.nodes.retain(|_, known| known.revision > 0);
+        let gone = self.streams.iter_mut().filter(|(_, known)| known.revision == 0 && known.entry.is_some());
+        gone.map(|(name, known)| {
+            known.entry = None;
+            name.clone()
+        })
+        .collect()
+    }
+
+    /// A look at the registry has shown that there is no entry of the stream, whatever was known.
+    pub(super) fn forget_stream(&mut self, name: &StreamName) {
+        if let Some(known) = self.streams.get_mut(name) {
+            (known.entry, known.revision) = (None, 0);
+        }
+    }
+
+    pub(super) fn stream(&self, name: &StreamName) -> Option<&KnownStream> {
+        self.streams.get(name)
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = (&StreamName, &KnownStream)> {
+        self.streams.iter()
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeEntry> {
+        self.nodes.values().map(|known| &known.entry)
+    }
+
+    pub(super) fn node(&self, name: &NodeName) -> Option<&NodeEntry> {
+        self.nodes.get(name).map(|known| &known.entry)
+    }
+
+    /// Whether a lease that was not renewed for so long may be taken for ended: the registry was heard all the time.
+    fn judges(&self, now: Time) -> bool {
+        self.heard_since.is_some_and(|since| now.since(since) >= self.lease)
+    }
+
+    /// Whether that run of a node goes on, as far as is known.
+    pub(super) fn is_alive(&self, run: &Run, now: Time) -> bool {
+        match self.nodes.get(&run.node) {
+            None => !self.judges(now),
+            Some(known) if known.entry.run != *run => false,
+            Some(known) if known.entry.is_leaving => false,
+            Some(known) => !self.judges(now) || now.since(known.seen_at) < self.lease,
+        }
+    }
+
+    /// When that run of a node was last heard.
+    pub(super) fn heard_at(&self, run: &Run) -> Option<Time> {
+        self.nodes.get(&run.node).filter(|known| known.entry.run == *run).map(|known| known.seen_at)
+    }
+
+    /// When the lease of that run ends if nothing more is seen of it; `None` where it has ended, or is not judged.
+    pub(super) fn lease_end(&self, run: &Run) -> Option<Time> {
+        let heard_for_a_lease = self.heard_since? + self.lease;
+        let seen =
+            self.nodes.get(&run.node).filter(|known| known.entry.run == *run && !known.entry.is_leaving);
+        Some(seen.map_or(heard_for_a_lease, |known| (known.seen_at + self.lease).max(heard_for_a_lease)))
+    }
+
+    /// Where the stream is, seen from `own`.
+    pub(super) fn place(&self, name: &StreamName, own: &Run, now: Time) -> Place {
+        let known = self.streams.get(name);
+        let entry = known.and_then(|known| Some((known.entry.as_ref()?.as_ref().ok()?, known.epoch)));
+        match entry {
+            None => Place::Nowhere,
+            Some((entry, epoch)) if entry.owner == *own && entry.is_live => Place::Here { epoch },
+            Some((entry, epoch)) => Place::At {
+                node: self.node(&entry.owner.node).filter(|node| node.run == entry.owner).cloned(),
+                name: entry.owner.node.clone(),
+                epoch,
+                is_live: entry.is_live && self.is_alive(&entry.owner, now),
+            },
+        }
+    }
+}
