@@ -3,6 +3,7 @@
 //! The first byte chooses how the rest is chopped.
 
 use glassline_media::container::ts::conformance::{Checker, Profile};
+use glassline_media::container::ts::demux::Follows;
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::pes::PesHeader;
 use glassline_media::container::ts::psi::{Pat, Pmt, SECTION_MAX_BYTES, SectionReader};
@@ -27,6 +28,7 @@ pub fn run(data: &[u8]) {
     // The demuxer is alike on any chop.
     assert_eq!(demux(data, chop), demux(data, data.len().max(1)));
     assert_eq!(check(data, chop), check(data, data.len().max(1)));
+    demux_with_pauses(data, chop);
     let mut reader = SectionReader::new();
     for packet in packets(data) {
         if let Ok(packet) = Packet::parse(packet) {
@@ -75,6 +77,23 @@ fn demux(data: &[u8], chop: usize) -> Vec<Event> {
     demuxer.finish();
     events.extend(std::iter::from_fn(|| demuxer.poll()));
     events
+}
+
+/// A source that pauses behind each part: what is given of pictures is no more than has come, but for parameter sets in front of
+/// key frames.
+fn demux_with_pauses(data: &[u8], chop: usize) {
+    let mut demuxer = Demuxer::new();
+    for part in data.chunks(chop) {
+        demuxer.push(part);
+        demuxer.pause();
+        while let Some(event) = demuxer.poll() {
+            if let Event::AccessUnit { follows: Follows::Rest, unit, .. } = event {
+                assert!(!unit.random_access && unit.data.len() <= data.len());
+            }
+        }
+        assert!(demuxer.begun_bytes() <= data.len());
+    }
+    demuxer.finish();
 }
 
 /// What is read can be written and read again.

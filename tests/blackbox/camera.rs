@@ -18,25 +18,27 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a camera does.
 #[derive(Clone, Copy, Default)]
-struct Habits {
+pub(super) struct Habits {
     /// `user:password` in Base64, asked for by Basic.
-    basic: Option<&'static str>,
+    pub(super) basic: Option<&'static str>,
     /// SETUP of datagrams is answered with 461.
-    refuses_datagrams: bool,
+    pub(super) refuses_datagrams: bool,
     /// SETUP of datagrams is answered well, and none comes.
-    is_behind_firewall: bool,
+    pub(super) is_behind_firewall: bool,
     /// Every so many pictures one packet is left out.
-    loses: Option<u32>,
+    pub(super) loses: Option<u32>,
+    /// On the connection, every so many pictures it writes the first half of a packet alone.
+    pub(super) garbles: Option<u32>,
     /// It reports its wall clock, which says that it is so many seconds later than it is.
-    clock_ahead_s: Option<i64>,
+    pub(super) clock_ahead_s: Option<i64>,
 }
 
 /// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and G.711.
-struct Camera {
-    address: String,
+pub(super) struct Camera {
+    pub(super) address: String,
     requests: Arc<Mutex<Vec<String>>>,
     habits: Habits,
-    is_silent: AtomicBool,
+    pub(super) is_silent: AtomicBool,
 }
 
 const SDP: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=cam\r\nc=IN IP4 0.0.0.0\r\na=control:*\r\nm=video 0 RTP/AVP 96\r\n\
@@ -44,7 +46,7 @@ const SDP: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=cam\r\nc=IN IP4 0.0.0.0\
     a=control:trackID=1\r\na=recvonly\r\nm=audio 0 RTP/AVP 0\r\na=control:trackID=2\r\n";
 
 impl Camera {
-    fn start(habits: Habits) -> Arc<Camera> {
+    pub(super) fn start(habits: Habits) -> Arc<Camera> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let camera = Arc::new(Camera {
             address: listener.local_addr().unwrap().to_string(),
@@ -62,7 +64,7 @@ impl Camera {
         camera
     }
 
-    fn requests(&self, method: &str) -> usize {
+    pub(super) fn requests(&self, method: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|request| request.starts_with(method)).count()
     }
 
@@ -185,7 +187,10 @@ impl Camera {
                     None => {
                         let length = (packet.len() as u16).to_be_bytes();
                         connection.set_nonblocking(false)?;
-                        connection.write_all(&[&[b'$', 0][..], &length, &packet].concat())?;
+                        let framed = [&[b'$', 0][..], &length, &packet].concat();
+                        let is_cut = self.habits.garbles.is_some_and(|each| number % each == each - 1);
+                        let written = if is_cut && place == 1 { framed.len() / 2 } else { framed.len() };
+                        connection.write_all(&framed[..written])?;
                         connection.set_nonblocking(true)?;
                     }
                     Some(_) if self.habits.is_behind_firewall => {}

@@ -6,7 +6,7 @@ use glassline_test_support::wait::until;
 use std::net::{TcpListener, TcpStream};
 
 /// A clip with a moving picture and a tone, by FFmpeg.
-fn clip(scratch: &Scratch, arguments: &[&str]) -> String {
+pub(super) fn clip(scratch: &Scratch, arguments: &[&str]) -> String {
     let file = scratch.path().join("clip.mkv").display().to_string();
     let inputs =
         ["-v", "error", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25", "-f", "lavfi", "-i", "sine=440"];
@@ -17,12 +17,12 @@ fn clip(scratch: &Scratch, arguments: &[&str]) -> String {
     file
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// VLC, which serves the clip again and again.
-fn camera(scratch: &Scratch, clip: &str, port: u16) -> Running {
+pub(super) fn camera(scratch: &Scratch, clip: &str, port: u16) -> Running {
     let mut words = vlc::words(scratch.path());
     let out = format!("#rtp{{sdp=rtsp://127.0.0.1:{port}/clip}}");
     words.extend(["--loop", "--sout-keep", clip, "--sout", &out].map(Into::into));

@@ -162,6 +162,7 @@ impl Config {
         }
         let of_events = self.misspelt_events().into_iter().chain(self.closed_streams_of_events());
         doubts.extend(of_events.map(Cow::from));
+        doubts.extend(self.opus_to_services().into_iter().map(Cow::from));
         doubts
     }
 

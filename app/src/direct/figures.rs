@@ -4,7 +4,7 @@ use crate::link::Extra;
 use anyhow::Result;
 use glassline_call::direct::{
     CodedSendStatistics, CodedVideoSender, Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes,
-    Times, VideoReceiver, VideoSender,
+    Telemetry, TelemetryStatistics, Times, VideoReceiver, VideoSender,
 };
 #[cfg(feature = "opus")]
 use glassline_call::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
@@ -257,6 +257,45 @@ pub(super) fn of_heard(receiver: &SoundReceiver, key: &'static str) -> Option<Ex
         "jitter_ms": ms(jitter),
     });
     Some(Extra { key, value, text })
+}
+
+/// Figures of telemetry that goes into a stream.
+pub(super) fn of_telemetry(telemetry: &Telemetry) -> Extra {
+    let TelemetryStatistics { units, bytes, dropped, late, refused, mavlink } = telemetry.statistics();
+    let mut text =
+        format!("   klv    {units} units, {bytes} bytes; {dropped} dropped, {late} late, {refused} refused");
+    let mavlink = mavlink.map(|line| {
+        let _ = write!(
+            text,
+            "; MAVLink: {} frames, {} of other messages, {} wrong checksums, {} of other vehicles, {} of ground stations; \
+             sets by the clock of the vehicle {}, beside it {}, here {}",
+            line.frames.frames,
+            line.frames.unknown,
+            line.frames.checksums_wrong,
+            line.of_other_vehicles,
+            line.of_ground_stations,
+            line.by_vehicle,
+            line.by_sender,
+            line.by_receiver,
+        );
+        json!({
+            "frames": line.frames.frames,
+            "unknown": line.frames.unknown,
+            "checksums_wrong": line.frames.checksums_wrong,
+            "skipped_bytes": line.frames.skipped_bytes,
+            "vehicles": line.vehicles,
+            "of_other_vehicles": line.of_other_vehicles,
+            "of_ground_stations": line.of_ground_stations,
+            "sets_by_clock": {
+                "vehicle": line.by_vehicle, "sender": line.by_sender, "receiver": line.by_receiver,
+            },
+        })
+    });
+    text.push('\n');
+    let value = json!({
+        "units": units, "bytes": bytes, "dropped": dropped, "late": late, "refused": refused, "mavlink": mavlink,
+    });
+    Extra { key: "klv", value, text }
 }
 
 fn receiver_value(statistics: &ReceiveStatistics, of: &StageTimes) -> Value {

@@ -3,6 +3,7 @@
 //! `send` and `receive` are the commands' arguments; `sending` and `receiving` wire `call::direct`, and either command may do
 //! both; `figures` is what they tell, `sink` where pictures go, `preview` the page that shows them.
 
+mod fetched;
 mod figures;
 mod preview;
 mod receive;
@@ -22,6 +23,7 @@ use crate::failure;
 use crate::link::{self, Channel, ChannelEnds, Extra, Told};
 use anyhow::Result;
 use figures::Report;
+use glassline_call::direct::Telemetry;
 use glassline_direct::SOUND;
 
 /// What an address of a link begins with.
@@ -37,15 +39,47 @@ fn address(text: &str) -> Result<&str> {
     })
 }
 
-/// The ends of the channels beside pictures and sound, which have channels of their own.
-fn open_channels(channels: &[Channel]) -> Result<Vec<ChannelEnds>> {
-    match channels.iter().find(|channel| channel.id() >= SOUND) {
-        Some(channel) => Err(failure::usage(
-            format!("channel {} carries pictures, sound or the reports of them", channel.id()),
-            format!("take one from 0 to {} beside them", SOUND - 1),
-        )),
-        None => link::open_channels(channels),
-    }
+/// The ends of the channels beside pictures and sound, which have channels of their own. What comes on those with `klv` goes into
+/// `telemetry`.
+fn open_channels(channels: &[Channel], telemetry: Option<&Telemetry>) -> Result<Vec<ChannelEnds>> {
+    let opened = match channels.iter().find(|channel| channel.id() >= SOUND) {
+        Some(channel) => {
+            return Err(failure::usage(
+                format!("channel {} carries pictures, sound or the reports of them", channel.id()),
+                format!("take one from 0 to {} beside them", SOUND - 1),
+            ));
+        }
+        None => link::open_channels(channels)?,
+    };
+    Ok(match telemetry {
+        Some(telemetry) => opened.into_iter().map(|ends| ends.with_telemetry(telemetry)).collect(),
+        None => opened,
+    })
+}
+
+/// Where telemetry goes on its way from channels into the stream at `output`; `None` where no channel has any.
+///
+/// # Errors
+/// The output is no transport stream, or there is none.
+fn telemetry(channels: &[Channel], output: Option<&str>) -> Result<Option<Telemetry>> {
+    let Some(channel) = channels.iter().find(|channel| channel.has_klv()) else { return Ok(None) };
+    let id = channel.id();
+    let what = match output {
+        Some(output) if receiving::is_transport_stream(output)? => return Ok(Some(Telemetry::new())),
+        Some(output) => {
+            format!("channel {id}: klv= puts telemetry into a transport stream, and {output} is none")
+        }
+        None => {
+            format!("channel {id}: klv= puts telemetry into a stream of what comes, and nothing comes here")
+        }
+    };
+    let advice = match output {
+        Some(_) => {
+            "name FILE.ts, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:, or leave out klv="
+        }
+        None => "give it to glassline receive, or name --both OUTPUT",
+    };
+    Err(failure::usage(what, advice))
 }
 
 /// Figures of one direction, and of the other one if there is one.
@@ -71,6 +105,22 @@ fn both(one: Report, other: Option<Report>, key: &'static str) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn telemetry_goes_into_transport_streams_alone() {
+        let channels = ["1:out=-".parse().unwrap(), "0:klv=mavlink".parse().unwrap()];
+        for output in
+            ["a.ts", "udp://127.0.0.1:5000", "http://h:8080/live/a.ts", "preview:", "preview:0.0.0.0:8081"]
+        {
+            assert!(telemetry(&channels, Some(output)).unwrap().is_some(), "{output}");
+        }
+        for output in ["a.mp4", "a.webm", "a.y4m", "a.ivf", "a.h264", "-", "null:", "ts"] {
+            let error = telemetry(&channels, Some(output)).err().expect(output);
+            assert!(error.to_string().contains("channel 0: klv="), "{error:#}");
+        }
+        assert!(telemetry(&channels, None).is_err());
+        assert!(telemetry(&channels[..1], Some("-")).unwrap().is_none());
+    }
 
     #[test]
     fn addresses_have_their_scheme() {

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
     /// A channel beside the video, in both directions, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59; what
-    /// one end reads (in=), the other end writes (out=)
+    /// one end reads (in=), the other end writes (out=). With klv=mavlink what an autopilot says on it becomes KLV
+    /// metadata of FILE.ts, udp://, http:// or preview:, and with klv=st0601 sets of MISB ST 0601 go there as they are
     #[arg(long, value_name = "ID:OPTIONS")]
     channel: Vec<Channel>,
     /// Write measurements to this file, one line of JSON per second
@@ -98,6 +99,9 @@ Examples:
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key \\
       --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
                                         commands to the sender and telemetry from it, beside the video
+  glassline receive link://0.0.0.0:7000 flight.ts --key drone.key \\
+      --channel 0:priority=0,klv=mavlink,out=udp:127.0.0.1:14550
+                                        and the telemetry is KLV metadata in the file, each set beside its picture
   glassline receive link://10.0.0.2:7000 link://10.0.1.2:7000 flight.mp4 --key drone.key     (at two networks)
   glassline receive link://0.0.0.0:7000 http://127.0.0.1:8080/live/drone.ts --key drone.key --out-bitrate 3M
   glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
@@ -132,9 +136,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let settings = args.identity.settings()?;
     let signals = StopSignals::catch()?;
-    let channels = super::open_channels(&args.channel)?;
-    let receiving = Receiving::open(&args.output, &args.receiving)?;
+    let telemetry = super::telemetry(&args.channel, Some(&args.output))?;
+    let channels = super::open_channels(&args.channel, telemetry.as_ref())?;
+    let receiving = Receiving::open(&args.output, &args.receiving, telemetry)?;
     let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
+    sending.iter().for_each(Sending::go_on_when_refused);
     let reset_secret =
         addresses.first().and_then(|first| link::reset_secret(args.identity.key(), *first, None));
     args.header.warn();
@@ -171,5 +177,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if ran.is_ok() || report.has_pictures() {
         receiving.tell(&report, args.json)?;
     }
-    ran.and(sent).and(finished)
+    sent.and(ran).and(finished)
 }

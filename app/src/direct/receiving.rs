@@ -10,7 +10,9 @@ use crate::{encode, failure};
 use anyhow::{Context, Result};
 #[cfg(feature = "opus")]
 use glassline_call::direct::{AudioOut, SoundReceiver};
-use glassline_call::direct::{Av1Frames, LipSync, PublishSettings, PublishTo, Publisher, VideoReceiver};
+use glassline_call::direct::{
+    Av1Frames, LipSync, PublishSettings, PublishTo, Publisher, Telemetry, VideoReceiver,
+};
 use glassline_codec::h264::x264;
 use glassline_codec::vp8::Limits;
 use glassline_media::Size;
@@ -125,7 +127,7 @@ impl ReceiveOptions {
     }
 
     /// How a stream for `target` is made.
-    fn publish(&self, target: Target) -> Result<PublishSettings> {
+    fn publish(&self, target: Target, telemetry: Option<Telemetry>) -> Result<PublishSettings> {
         let is_webm = target.is_webm();
         let is_refused =
             self.says_how_to_encode() || self.out_codec == OutCodec::H264 || self.asks_a_server();
@@ -138,11 +140,12 @@ impl ReceiveOptions {
         let key = self.publish_key_file.as_deref().map(encode::read_key).transpose()?;
         let connector = target.is_tls().then(|| self.trust.connector()).transpose()?;
         let credentials = Credentials { key, connector };
-        Ok(PublishSettings { to: PublishTo::Targets { targets: vec![target], credentials }, request, av1 })
+        let to = PublishTo::Targets { targets: vec![target], credentials };
+        Ok(PublishSettings { to, request, av1, telemetry })
     }
 
     /// Opens the page that shows what comes.
-    fn preview(&self, address: SocketAddr) -> Result<(Preview, Opened)> {
+    fn preview(&self, address: SocketAddr, telemetry: Option<Telemetry>) -> Result<(Preview, Opened)> {
         if self.asks_a_server() {
             let advice = "leave out --publish-key-file and --ca, or name http://HOST:PORT/live/NAME.ts";
             return Err(failure::usage(
@@ -154,7 +157,8 @@ impl ReceiveOptions {
         let av1 = self.av1(true)?;
         let request = self.request(av1)?;
         let preview = Preview::start(address)?;
-        let publisher = Publisher::new(PublishSettings { to: preview.destination(), request, av1 });
+        let to = preview.destination();
+        let publisher = Publisher::new(PublishSettings { to, request, av1, telemetry });
         Ok((preview, sink::of_publisher(publisher)))
     }
 }
@@ -165,11 +169,22 @@ fn takes_the_sound_too(output: &str) -> anyhow::Error {
     failure::usage(format!("{output} takes the sound too"), advice)
 }
 
+/// Whether what is made of the pictures for this output is a transport stream.
+///
+/// # Errors
+/// Its address of `preview:` is none.
+pub(super) fn is_transport_stream(output: &str) -> Result<bool> {
+    let is_preview = preview::address(output)?.is_some();
+    Ok(is_preview || output.contains("://") || sink::extension(output) == "ts")
+}
+
 /// An output that is open, and what shows there.
 pub(super) struct Receiving {
     video: Arc<VideoReceiver>,
     #[cfg(feature = "opus")]
     sound: Arc<SoundReceiver>,
+    /// What goes into the stream beside pictures and sound.
+    telemetry: Option<Telemetry>,
     /// Pictures go to standard output.
     to_stdout: bool,
     /// The page that shows what comes, for as long as it comes.
@@ -177,17 +192,22 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn open(output: &str, options: &ReceiveOptions) -> Result<Receiving> {
+    /// Opens the output. `telemetry` goes into its stream, which [`is_transport_stream`] then.
+    pub(super) fn open(
+        output: &str,
+        options: &ReceiveOptions,
+        telemetry: Option<Telemetry>,
+    ) -> Result<Receiving> {
         #[cfg(feature = "opus")]
         if options.audio_out.is_some() && preview::address(output)?.is_some() {
             return Err(takes_the_sound_too(output));
         }
         let (preview, opened) = match preview::address(output)? {
             Some(address) => {
-                let (preview, opened) = options.preview(address)?;
+                let (preview, opened) = options.preview(address, telemetry.clone())?;
                 (Some(preview), opened)
             }
-            None => (None, sink::open(output, |target| options.publish(target))?),
+            None => (None, sink::open(output, |target| options.publish(target, telemetry.clone()))?),
         };
         let Opened { sink, is_stdout, publisher } = opened;
         if publisher.is_none() && options.publishes() {
@@ -211,6 +231,7 @@ impl Receiving {
             video: Arc::new(video),
             #[cfg(feature = "opus")]
             sound,
+            telemetry,
             to_stdout: is_stdout,
             _preview: preview,
         })
@@ -240,11 +261,12 @@ impl Receiving {
         let of_sound = Arc::clone(&self.sound);
         #[cfg(not(feature = "opus"))]
         let _ = sound;
+        let telemetry = self.telemetry.clone();
         move || {
-            let extras = vec![of_video()];
+            let mut extras = vec![of_video()];
             #[cfg(feature = "opus")]
-            return extras.into_iter().chain(figures::of_heard(&of_sound, sound)).collect();
-            #[cfg(not(feature = "opus"))]
+            extras.extend(figures::of_heard(&of_sound, sound));
+            extras.extend(telemetry.as_ref().map(figures::of_telemetry));
             extras
         }
     }
@@ -263,10 +285,14 @@ impl Receiving {
     pub(super) fn report(&self) -> Report {
         let report = figures::received(&self.video.statistics());
         #[cfg(feature = "opus")]
-        if let Some(sound) = figures::of_heard(&self.sound, "sound") {
-            return report.with(sound);
+        let report = match figures::of_heard(&self.sound, "sound") {
+            Some(sound) => report.with(sound),
+            None => report,
+        };
+        match &self.telemetry {
+            Some(telemetry) => report.with(figures::of_telemetry(telemetry)),
+            None => report,
         }
-        report
     }
 
     /// Tells a report where no pictures go.

@@ -29,7 +29,11 @@ const SAY_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or
     /// H.264 as a camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device; with
-    /// format=h264 a camera's own H.264, sent unchanged), FILE.h264 (sent unchanged), or a file that FFmpeg can read (file:PATH if its name looks like something else)
+    /// format=h264 a camera's own H.264, sent unchanged), FILE.h264 (sent unchanged), or a file that FFmpeg can read
+    /// (file:PATH if its name looks like something else). H.264 that is fetched is sent unchanged, too, and its sound as
+    /// Opus: rtsp://[USER:PASSWORD@]CAMERA/PATH (rtsps:// over TLS), rtp:FILE.sdp (plain RTP as a session description
+    /// says), and MPEG-TS by http(s)://SERVER/NAME.ts, udp://ADDRESS:PORT or rtp://ADDRESS:PORT (an address of this
+    /// machine, or a multicast group's)
     #[arg(value_name = "INPUT")]
     input: SendInput,
     /// Address of the receiver
@@ -68,7 +72,7 @@ pub(crate) struct Args {
 const BRIEF: [Brief; 10] = [
     (
         "input",
-        "v4l2:/dev/video0, test:1280x720@30 (a test picture), any FILE that FFmpeg reads, FILE.h264, or - (y4m or H.264)",
+        "v4l2:/dev/video0, rtsp://CAMERA/PATH, test:1280x720@30 (a test picture), any FILE that FFmpeg reads, FILE.h264, or - (y4m or H.264)",
     ),
     ("to", "Address of the receiver"),
     ("key", "File with the key that both ends have (glassline key new)"),
@@ -97,6 +101,7 @@ Examples:
   glassline send 'v4l2:/dev/video0?size=1280x720&rate=30' link://ground:7000 --key drone.key --audio-in alsa:default
   rpicam-vid -t 0 --inline --width 1280 --height 720 -o - | glassline send - link://ground:7000 --key drone.key
   glassline send 'v4l2:/dev/video0?format=h264' link://ground:7000 --key drone.key --adapt
+  glassline send rtsp://admin:PASSWORD@192.168.1.64/stream1 link://ground:7000 --key drone.key
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --codec h264 --bitrate 4M
   glassline send film.y4m link://192.0.2.1:7000 --key drone.key --loop --bitrate 3M
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --path wwan0 --path wwan1 --path wlan0,spare
@@ -130,10 +135,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ..args.identity.settings()?
     };
     let signals = StopSignals::catch()?;
-    let channels = super::open_channels(&args.channel)?;
+    let telemetry = super::telemetry(&args.channel, args.both.as_deref())?;
+    let channels = super::open_channels(&args.channel, telemetry.as_ref())?;
     let to = link::addresses(address)?;
     let sending = Sending::open(&args.input, &args.sending)?;
-    let open = |output: &String| Receiving::open(output, &args.receiving);
+    let open = |output: &String| Receiving::open(output, &args.receiving, telemetry.clone());
     let receiving = args.both.as_ref().map(open).transpose()?;
     let figures = told(
         sending.figures("video", "sound"),
@@ -141,7 +147,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let pictures = receiving.as_ref().map(Receiving::pictures);
     let run = sending.serve(Run::new(channels, args.stats.as_deref(), Some(figures), pictures)?);
-    let run = if args.sending.is_bounded() { run.ending_with_services() } else { run };
+    // What is fetched ends where it is refused, or is no H.264: nothing is sent after that.
+    let ends = args.sending.is_bounded() || sending.is_fetched();
+    let run = if ends { run.ending_with_services() } else { run };
     let run = match &receiving {
         Some(receiving) => receiving.serve(run),
         None => run,
@@ -163,5 +171,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, true) => output::print(&report.json()?)?,
         (None, false) => output::print_aside(&report.text())?,
     }
-    ran.and(sent).and(finished)
+    // Where the input has failed, the link has by that.
+    sent.and(ran).and(finished)
 }

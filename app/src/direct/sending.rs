@@ -1,5 +1,6 @@
 //! What is sent: `send`'s input, and that of `receive --both`.
 
+use super::fetched::Fetched;
 use super::figures::{self, Report};
 #[cfg(feature = "opus")]
 use super::sound::SoundArgs;
@@ -12,14 +13,16 @@ use anyhow::{Context, Result};
 #[cfg(feature = "opus")]
 use glassline_call::direct::SoundSender;
 use glassline_call::direct::{
-    CameraSettings, CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings,
-    SenderSettings, SoundCapture, VideoCodec, VideoSender,
+    CameraSettings, CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, PulledSource,
+    SendSettings, SenderSettings, SoundCapture, VideoCodec, VideoSender,
 };
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
 use glassline_io::process::processors;
 use glassline_io::random;
 use glassline_media::quantity::{self, Bitrate};
+#[cfg(feature = "opus")]
+use glassline_studio::capture::SoundInput;
 use glassline_studio::capture::{
     self, CodedDevice, CodedInput, Deinterlace, FfmpegInput, Input, Length, ParseError, Request, Source,
 };
@@ -50,6 +53,11 @@ pub(super) enum SendInput {
     Coded(PathBuf),
     /// A capture device that encodes its pictures itself.
     Camera(CodedDevice),
+    /// A camera in the network, a server, or a sender of datagrams.
+    Fetched(Fetched),
+    /// An address of one that cannot be used. It is refused where the command begins and not while arguments are read, since the
+    /// message for those repeats the address, which may hold a password.
+    Unusable(ParseError),
 }
 
 impl FromStr for SendInput {
@@ -58,6 +66,11 @@ impl FromStr for SendInput {
         let extension = Path::new(text).extension().unwrap_or_default().to_ascii_lowercase();
         if !text.contains(':') && ["h264", "264", "avc"].iter().any(|known| extension == *known) {
             return Ok(SendInput::Coded(text.into()));
+        }
+        match Fetched::parse(text) {
+            Ok(Some(fetched)) => return Ok(SendInput::Fetched(fetched)),
+            Err(error) => return Ok(SendInput::Unusable(error)),
+            Ok(None) => {}
         }
         if let Some(device) = CodedDevice::parse(text)? {
             return Ok(SendInput::Camera(device));
@@ -90,7 +103,8 @@ pub(super) enum Codec {
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is sent")]
 pub(super) struct SendOptions {
-    /// Video codec; FILE.h264, H.264 on standard input, and that of a camera (format=h264) are sent unchanged
+    /// Video codec; FILE.h264, H.264 on standard input, that of a camera (format=h264), and what is fetched are sent
+    /// unchanged
     #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
     codec: Codec,
     /// x264's preset, with --codec h264 [default: superfast]
@@ -133,6 +147,10 @@ pub(super) struct SendOptions {
     /// Stop after this much of the stream
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
+    /// PEM file with the certificate, or that of its authority, that a camera or server shows over TLS (rtsps://, https://),
+    /// instead of the system's authorities
+    #[arg(long, value_name = "FILE")]
+    source_ca: Option<PathBuf>,
     /// Start a file again at its end
     #[arg(long = "loop")]
     looped: bool,
@@ -166,6 +184,7 @@ impl Default for SendOptions {
             conventional: false,
             limit: None,
             duration: None,
+            source_ca: None,
             looped: false,
             deinterlace: Deinterlace::Auto,
             decisions: None,
@@ -181,6 +200,8 @@ pub(super) struct Sending {
     video: Video,
     #[cfg(feature = "opus")]
     sound: Option<Arc<SoundSender>>,
+    /// Where pictures are fetched from, if they are.
+    pulled: Option<Arc<PulledSource>>,
 }
 
 /// What sends pictures.
@@ -208,18 +229,33 @@ impl Sending {
             ));
         }
         let chosen = match input {
+            SendInput::Unusable(error) => {
+                return Err(failure::usage(error, "`glassline send --help` lists what can be sent"));
+            }
             SendInput::Pictures(input) => SendInput::Pictures(options.tracks.of(input.clone())?),
-            SendInput::Coded(_) | SendInput::Camera(_) if !options.tracks.tracks().is_empty() => {
+            _ if !options.tracks.tracks().is_empty() => {
                 return Err(input_words(capture::Error::NoFilm));
             }
-            coded @ (SendInput::Coded(_) | SendInput::Camera(_)) => coded.clone(),
+            coded => coded.clone(),
         };
+        if options.source_ca.is_some()
+            && !matches!(&chosen, SendInput::Fetched(fetched) if fetched.is_secured())
+        {
+            return Err(failure::usage(
+                "--source-ca belongs to an input over TLS",
+                "leave it out, or name the input as rtsps://… or https://…",
+            ));
+        }
         let (input, begun) = match &chosen {
             SendInput::Coded(path) => {
                 let coded = CodedInput::file(path, options.looped, length, clock).map_err(input_words)?;
                 return Sending::of_coded(coded, options);
             }
-            SendInput::Camera(_) if options.looped => return Err(input_words(capture::Error::NotAFile)),
+            SendInput::Camera(_) | SendInput::Fetched(_) if options.looped => {
+                return Err(input_words(capture::Error::NotAFile));
+            }
+            SendInput::Unusable(error) => return Err(failure::usage(error, "see glassline send --help")),
+            SendInput::Fetched(fetched) => return Sending::of_fetched(fetched, options, length, clock),
             SendInput::Camera(device) => {
                 let coded = CodedInput::device(device, length, clock).map_err(input_words)?;
                 return Sending::of_coded(coded, options);
@@ -326,21 +362,28 @@ impl Sending {
         })
     }
 
+    fn of_fetched(fetched: &Fetched, options: &SendOptions, length: Length, clock: Clock) -> Result<Sending> {
+        options.refuse_coding()?;
+        let pulled = Arc::new(fetched.start(options.source_ca.clone())?);
+        #[cfg(feature = "opus")]
+        let sound = options.sound.open_fetched(|| SoundInput::fetched(Arc::clone(&pulled) as _, clock))?;
+        #[cfg(not(feature = "opus"))]
+        let sound = ();
+        let input = CodedInput::fetched(Arc::clone(&pulled) as _, length, clock);
+        Ok(Sending { pulled: Some(pulled), ..Sending::unchanged(input, sound, options)? })
+    }
+
     fn of_coded(input: CodedInput, options: &SendOptions) -> Result<Sending> {
-        let kind = "H.264 that is sent as it is";
-        options.refuse_functional(kind)?;
-        let bounds_nothing = options.bitrate.is_some() && !options.adapt;
-        if bounds_nothing || options.preset.is_some() || options.codec == Codec::H264 {
-            return Err(failure::usage(
-                format!("{kind} is not coded again"),
-                "leave out its options; --bitrate bounds a camera's encoder together with --adapt",
-            ));
-        }
-        let camera = CameraSettings { adapt: options.adapt, bitrate_max: options.bitrate };
+        options.refuse_coding()?;
         #[cfg(feature = "opus")]
         let sound = options.sound.open(None, None)?;
         #[cfg(not(feature = "opus"))]
         let sound = ();
+        Sending::unchanged(input, sound, options)
+    }
+
+    fn unchanged(input: CodedInput, sound: Sound, options: &SendOptions) -> Result<Sending> {
+        let camera = CameraSettings { adapt: options.adapt, bitrate_max: options.bitrate };
         let epoch = epoch()?;
         Sending::with_sound(sound, options, |capture| {
             Ok(Video::Coded(Arc::new(CodedVideoSender::new(input, capture, &camera, epoch))))
@@ -366,7 +409,20 @@ impl Sending {
             video: open(capture)?,
             #[cfg(feature = "opus")]
             sound,
+            pulled: None,
         })
+    }
+
+    /// Whether pictures are fetched.
+    pub(super) fn is_fetched(&self) -> bool {
+        self.pulled.is_some()
+    }
+
+    /// The session goes on where this input is refused: it receives, too.
+    pub(super) fn go_on_when_refused(&self) {
+        if let Video::Coded(video) = &self.video {
+            video.go_on_when_refused();
+        }
     }
 
     /// The run with what sends.
@@ -413,6 +469,9 @@ impl Sending {
     /// # Errors
     /// The source's own end, if that was no good one.
     pub(super) fn end(&self) -> Result<()> {
+        if let Some(pulled) = &self.pulled {
+            pulled.stop();
+        }
         let ended = match &self.video {
             Video::Functional(video) => {
                 video.stop();
@@ -446,6 +505,20 @@ impl SendOptions {
     /// Whether it is said how long is sent.
     pub(super) fn is_bounded(&self) -> bool {
         self.limit.is_some() || self.duration.is_some()
+    }
+
+    /// Refuses the options of encoders, where nothing is coded again.
+    fn refuse_coding(&self) -> Result<()> {
+        let kind = "H.264 that is sent as it is";
+        self.refuse_functional(kind)?;
+        let bounds_nothing = self.bitrate.is_some() && !self.adapt;
+        if bounds_nothing || self.preset.is_some() || self.codec == Codec::H264 {
+            return Err(failure::usage(
+                format!("{kind} is not coded again"),
+                "leave out its options; --bitrate bounds a camera's encoder together with --adapt",
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses the options of VP8, where a budget decides which version of a picture is sent.
@@ -505,55 +578,5 @@ impl Decisions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use glassline_io::capture::DeviceRequest;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: SendOptions,
-    }
-
-    #[test]
-    fn what_is_coded_already_is_told_by_its_name() {
-        assert_eq!("a/b.H264".parse(), Ok(SendInput::Coded("a/b.H264".into())));
-        assert_eq!("file:b.h264".parse(), Ok(SendInput::Pictures(Input::Decoded("b.h264".into()))));
-        assert_eq!("-".parse(), Ok(SendInput::Pictures(Input::Stdin)));
-        let device = CodedDevice { device: "/dev/video0".into(), requested: DeviceRequest::default() };
-        assert_eq!("v4l2:/dev/video0?format=H264".parse(), Ok(SendInput::Camera(device)));
-        let raw: SendInput = "v4l2:/dev/video0?format=nv12".parse().unwrap();
-        assert!(matches!(raw, SendInput::Pictures(Input::V4l2 { .. })));
-    }
-
-    #[test]
-    fn a_camera_is_steered_alone_where_it_codes_itself_and_other_options_of_encoders_are_refused() {
-        let open = |input: &str, words: &[&str]| {
-            let line = Line::parse_from(["line"].iter().chain(words));
-            let opened = Sending::open(&input.parse().unwrap(), &line.options);
-            format!("{:#}", opened.err().unwrap())
-        };
-        for input in ["test:64x48@25", "a.h264", "v4l2:/dev/no-such-camera"] {
-            let error = open(input, &["--adapt"]);
-            assert!(error.contains("--adapt steers the encoder of a camera"), "{input}: {error}");
-        }
-        let camera = "v4l2:/dev/no-such-camera?format=h264";
-        let found = open(camera, &["--adapt", "--bitrate", "3M"]);
-        assert!(found.contains("/dev/no-such-camera: cannot open it"), "{found}");
-        assert!(open(camera, &["--loop"]).contains("only a file can be looped"));
-        let null = open("v4l2:/dev/null?format=h264", &["--adapt"]);
-        assert!(null.contains("it is no capture device"), "{null}");
-        let file = std::env::temp_dir().join(format!("glassline-adapt-{}.h264", std::process::id()));
-        std::fs::write(&file, [0, 0, 0, 1]).unwrap();
-        let bounded = open(file.to_str().unwrap(), &["--bitrate", "3M"]);
-        std::fs::remove_file(file).unwrap();
-        assert!(bounded.contains("is not coded again"), "{bounded}");
-    }
-
-    #[test]
-    fn nothing_given_is_the_default() {
-        assert_eq!(Line::parse_from(["line"]).options, SendOptions::default());
-        assert_ne!(Line::parse_from(["line", "--loop"]).options, SendOptions::default());
-    }
-}
+#[path = "sending_tests.rs"]
+mod tests;

@@ -77,7 +77,8 @@ pub(super) fn of_publisher(publisher: Publisher) -> Opened {
     Opened { sink: publisher.sink(), is_stdout: false, publisher: Some(publisher) }
 }
 
-fn extension(name: &str) -> String {
+/// What the name of a file ends with, in small letters.
+pub(super) fn extension(name: &str) -> String {
     let extension = Path::new(name).extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
 }

@@ -8,7 +8,7 @@ use glassline_call::direct::{
     AudioOut, LipSync, Redundancy, SoundReceiver, SoundSender, SoundSettings, SoundSink,
 };
 use glassline_media::quantity::{self, Bitrate};
-use glassline_studio::capture::{FfmpegInput, Input, SoundInput, TONE_CHANNELS};
+use glassline_studio::capture::{AudioIn, FfmpegInput, Input, SoundInput, TONE_CHANNELS};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,11 +74,7 @@ impl SoundArgs {
             return Ok(None);
         }
         let (input, channels) = match (&self.source.audio_in, file) {
-            (Some(named), _) => {
-                let opened = SoundInput::open(named, self.source.audio_format).map_err(input_words)?;
-                let channels = opened.channels();
-                (Some(opened), channels)
-            }
+            (Some(named), _) => return self.named(named),
             (None, Some(file)) => {
                 let Some(channels) = file.channels() else { return self.none() };
                 let channels = channels.min(CHANNELS_MAX);
@@ -87,6 +83,29 @@ impl SoundArgs {
             (None, None) if input.is_some_and(Input::has_sound) => (None, TONE_CHANNELS),
             (None, None) => return self.none(),
         };
+        self.opened(input, channels)
+    }
+
+    /// Opens the sound that goes with a stream that is fetched: what is named in its place, or its own, if it is wanted.
+    pub(super) fn open_fetched(&self, own: impl FnOnce() -> SoundInput) -> Result<Option<Opened>> {
+        match (self.audio, &self.source.audio_in) {
+            (Some(Audio::None), _) => Ok(None),
+            (_, Some(named)) => self.named(named),
+            (_, None) => {
+                let own = own();
+                let channels = own.channels();
+                self.opened(Some(own), channels)
+            }
+        }
+    }
+
+    fn named(&self, named: &AudioIn) -> Result<Option<Opened>> {
+        let opened = SoundInput::open(named, self.source.audio_format).map_err(input_words)?;
+        let channels = opened.channels();
+        self.opened(Some(opened), channels)
+    }
+
+    fn opened(&self, input: Option<SoundInput>, channels: u8) -> Result<Option<Opened>> {
         if channels > CHANNELS_MAX {
             return Err(failure::usage(
                 format!("the sound has {channels} channels; Opus is coded with 1 or 2"),

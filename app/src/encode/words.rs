@@ -4,6 +4,7 @@
 use crate::{failure, output, trust};
 use anyhow::Error;
 use glassline_codec::h264::x264;
+use glassline_delivery::pull::UNTRUSTED_REMEDY;
 use glassline_io::capture::CaptureError;
 use glassline_media::FrameRate;
 use glassline_studio::capture;
@@ -115,6 +116,15 @@ pub(crate) fn input(error: capture::Error) -> Error {
         Wrong::LiveSoundUntimed => {
             return failure::usage(error, "give --realtime, or take sound from FILE.wav");
         }
+        Wrong::Refused { remedy, .. } => {
+            let option = if remedy == UNTRUSTED_REMEDY { " (--source-ca FILE)" } else { "" };
+            let advice = format!("{remedy}{option}");
+            return failure::failed(error, advice);
+        }
+        Wrong::OtherCodec { .. } => {
+            "set the camera's encoder to H.264 (often in the menu of its video stream, or use its second one)"
+        }
+        Wrong::NoPicturesFetched { .. } => "name the address of a stream with H.264",
         Wrong::NotAFile => return failure::usage(error, "leave --loop out"),
         _ => return error.into(),
     };

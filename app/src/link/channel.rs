@@ -1,5 +1,6 @@
 //! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
 
+use glassline_call::direct::TelemetryFormat;
 use glassline_call::link::session::CONTROL;
 use glassline_media::quantity;
 use glassline_transport::link::{Compression, Fec, Options};
@@ -18,6 +19,8 @@ pub(crate) struct Channel {
     pub(super) framing: Option<Framing>,
     /// What comes is written as lines of JSON.
     pub(super) json: bool,
+    /// What comes goes into the stream that is made of the pictures.
+    pub(super) klv: Option<TelemetryFormat>,
     pub(super) input: Option<ChannelEnd>,
     pub(super) output: Option<ChannelEnd>,
 }
@@ -81,7 +84,7 @@ impl FromStr for ChannelEnd {
 }
 
 /// The names of the options with a value, and of those without.
-const VALUED: [&str; 10] = [
+const VALUED: [&str; 11] = [
     "priority",
     "weight",
     "cancel_after",
@@ -90,6 +93,7 @@ const VALUED: [&str; 10] = [
     "queue",
     "compress",
     "fec",
+    "klv",
     "in",
     "out",
 ];
@@ -122,6 +126,7 @@ impl FromStr for Channel {
             options: Options::default(),
             framing: None,
             json: false,
+            klv: None,
             input: None,
             output: None,
         };
@@ -160,6 +165,11 @@ fn split(list: &str) -> Vec<String> {
 }
 
 impl Channel {
+    /// Whether what comes goes into the stream that is made of the pictures.
+    pub(crate) fn has_klv(&self) -> bool {
+        self.klv.is_some()
+    }
+
     /// Its number on the link.
     pub(crate) fn id(&self) -> u8 {
         self.id
@@ -191,6 +201,7 @@ impl Channel {
                 "max_receive_time" => options.max_receive_time = Some(time(name, value)?),
                 "compress" => options.compression = compression(value)?,
                 "fec" => options.fec = fec(value)?,
+                "klv" => self.klv = Some(klv(value)?),
                 "in" => self.input = Some(value.parse()?),
                 "out" => self.output = Some(value.parse()?),
                 _ => return Err(unknown(option)),
@@ -226,6 +237,17 @@ fn compression(value: &str) -> Result<Compression, String> {
         "zstd" => Ok(Compression::Zstd),
         "deflate" => Ok(Compression::Deflate),
         _ => Err(format!("compress={value}: none, zstd or deflate is wanted")),
+    }
+}
+
+/// What the messages are that go into a stream as KLV.
+fn klv(value: &str) -> Result<TelemetryFormat, String> {
+    match value {
+        "mavlink" => Ok(TelemetryFormat::Mavlink),
+        "st0601" => Ok(TelemetryFormat::St0601),
+        _ => Err(format!(
+            "klv={value}: mavlink (messages of an autopilot) or st0601 (sets of MISB ST 0601) is wanted"
+        )),
     }
 }
 
@@ -313,6 +335,10 @@ mod tests {
         assert_eq!(video.input, Some(ChannelEnd::Standard));
         assert_eq!(video.output, Some(ChannelEnd::File("/tmp/a b".into())));
         assert_eq!(parse("0").options, Options::default());
+        let klv = parse("0:klv=mavlink,out=udp:127.0.0.1:14550");
+        assert!(klv.klv == Some(TelemetryFormat::Mavlink) && klv.output.is_some() && klv.has_klv());
+        assert_eq!(parse("0:klv=st0601").klv, Some(TelemetryFormat::St0601));
+        assert!(!parse("0:out=-").has_klv());
         assert!(parse("1:cancel_begun").options.newest);
         assert!(parse("1:stamped").options.stamped);
         assert_eq!(parse("1:compress=deflate").options.compression, Compression::Deflate);
@@ -357,6 +383,8 @@ mod tests {
             ("1:max_size=5", "1200B, 64k"),
             ("1:queue=0", "from 1"),
             ("1:compress=gzip", "zstd or deflate"),
+            ("1:klv=nmea", "mavlink (messages of an autopilot) or st0601"),
+            ("1:klv", "wants a value"),
             ("1:unreliable,fec=0%", "from 1% to 100%"),
             ("1:unreliable,fec=25", "fec=25%"),
             ("1:xyzzy", "--help lists them"),

@@ -6,6 +6,7 @@ use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use glassline_call::direct::Telemetry;
 use glassline_call::link::Local;
 use glassline_call::link::serial_line::Line;
 use glassline_call::link::session::{self, Continuity};
@@ -55,6 +56,16 @@ pub(crate) struct Ends {
     pub(super) channel: Channel,
     pub(super) input: Option<Prepared>,
     pub(super) output: Option<Output>,
+    /// Where what comes goes too, where the channel has `klv`.
+    pub(super) telemetry: Option<Telemetry>,
+}
+
+impl Ends {
+    /// With what comes as telemetry of a stream, where the channel says so.
+    pub(crate) fn with_telemetry(self, telemetry: &Telemetry) -> Ends {
+        let telemetry = self.channel.has_klv().then(|| telemetry.clone());
+        Ends { telemetry, ..self }
+    }
 }
 
 /// Opens all ends. Standard input and standard output can each serve one channel.
@@ -154,7 +165,7 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
             }
         });
     }
-    Ok(Ends { channel: channel.clone(), input, output })
+    Ok(Ends { channel: channel.clone(), input, output, telemetry: None })
 }
 
 /// Opens a serial line; `named` describes its channel for errors.

@@ -85,6 +85,9 @@ Options of a channel, after ID: (0 to 62) and separated by commas:
   in=PLACE, out=PLACE          where messages are read from and written to
   framed | lines | raw         how they are separated there: by their length in front (4 bytes,
                                big-endian), as lines, or bytes as they come   [framed; serial: raw]
+  klv=mavlink | klv=st0601     send and receive: what comes becomes KLV in the transport stream that is made of the
+                               pictures (docs/metadata.md): telemetry of an autopilot, or sets of MISB ST 0601
+                               as they are; with `stamped` at the other end each stands beside its picture
   json                         out= gets a line of JSON for each message: its time, that of the picture on
                                screen, and its text
 PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a
@@ -217,10 +220,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
+/// Opens the ends of channels beside which no pictures come.
+fn open_alone(channels: &[Channel]) -> Result<Vec<ChannelEnds>> {
+    match channels.iter().find(|channel| channel.has_klv()) {
+        Some(channel) => Err(failure::usage(
+            format!(
+                "channel {}: klv= puts telemetry beside pictures, and this command takes none",
+                channel.id()
+            ),
+            "leave it out here; glassline receive takes it",
+        )),
+        None => ends::open(channels),
+    }
+}
+
 fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
     let signals = StopSignals::catch()?;
-    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref(), None, None)?;
+    let run = Run::new(open_alone(&args.common.channel)?, args.common.stats.as_deref(), None, None)?;
     let reset_secret = reset::secret(args.common.identity.key(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
     let local = Local { interface: args.interface.clone(), ..Local::at(args.address) };
@@ -248,7 +265,7 @@ fn run_connect(args: &Connect) -> Result<()> {
     };
     let wanted =
         Wanted::parse(&args.address).map(|name| Wanted { name: name.to_owned(), is_ipv4: paths.is_ipv4() });
-    let opened = ends::open(&args.common.channel)?;
+    let opened = open_alone(&args.common.channel)?;
     let (to, signals) = match &wanted {
         Some(wanted) => {
             let mut signals = StopSignals::catch()?;

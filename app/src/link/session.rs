@@ -10,7 +10,7 @@ use crate::stop::{Second, StopSignals};
 use anyhow::Result;
 use glassline_call::direct::LipSync;
 use glassline_call::link::Endpoint;
-use glassline_call::link::session::{Channel, Error, Extent, Mode, Service, Session, SessionEvent};
+use glassline_call::link::session::{self, Channel, Error, Extent, Mode, Service, Session, SessionEvent};
 use glassline_io::resolve;
 use glassline_media::printable;
 use glassline_transport::link::CloseReason;
@@ -66,21 +66,23 @@ impl Run {
         pictures: Option<Arc<LipSync>>,
     ) -> Result<Run> {
         let stats = Stats::new(stats, extra, pictures.clone())?;
-        let channel = |Ends { channel, input, output }: Ends| {
+        let channel = |Ends { channel, input, output, telemetry }: Ends| {
             let mut opened = Channel::new(channel.id, channel.options);
             let read = channel.input.as_ref().map(|end| (end, channel.framing_of(end)));
             let written = channel.output.as_ref().map(|end| (end, channel.framing_of_output(end)));
             opened.sends = ends::continuity(&channel, read);
             opened.takes = ends::continuity(&channel, written);
-            opened.needs_stamps = channel.json || channel.options.stamped;
+            opened.needs_stamps = channel.json || channel.has_klv() || channel.options.stamped;
             if let Some(input) = input {
                 opened = opened.with_input(input);
             }
-            if let Some(output) = output {
-                opened = match channel.json {
-                    true => opened.with_output(JsonLines::new(output, pictures.clone())),
-                    false => opened.with_output(output),
-                };
+            opened.output = output.map(|output| match channel.json {
+                true => Box::new(JsonLines::new(output, pictures.clone())) as Box<dyn session::Output>,
+                false => Box::new(output) as _,
+            });
+            if let Some((telemetry, format)) = telemetry.zip(channel.klv) {
+                let beside = opened.output.take();
+                opened = opened.with_output(telemetry.input(channel.id, format, beside));
             }
             opened
         };

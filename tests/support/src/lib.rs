@@ -5,6 +5,7 @@
 pub mod beside;
 pub mod capture;
 pub mod corpus;
+pub mod flight;
 pub mod http;
 pub mod loopback;
 pub mod metrics;

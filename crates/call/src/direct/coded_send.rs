@@ -8,7 +8,7 @@
 use super::UNPOISONED;
 use super::camera::{Camera, CameraSettings};
 use super::intake::{Intake, SoundCapture};
-use super::latest::Latest;
+use super::latest::{Latest, Turn};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
@@ -23,6 +23,7 @@ use glassline_studio::capture::{Format, Source};
 use glassline_transport::link::{Error as LinkError, Event, Options};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -57,6 +58,12 @@ pub struct CodedVideoSender {
     state: Mutex<Running>,
     events: Mutex<Vec<Event>>,
     links: Latest,
+    /// The input has ended before the first link was up.
+    is_refused: AtomicBool,
+    /// The input is refused, or has failed.
+    has_failed: Arc<AtomicBool>,
+    /// The session goes on where the input is refused.
+    goes_on: AtomicBool,
     clock: Clock,
 }
 
@@ -113,6 +120,15 @@ impl DropPolicy<CodedItem> for WholeGroups {
     }
 }
 
+/// Notes that an input has failed, and says so where the session goes on without it, perhaps for long: otherwise the program ends
+/// with it, and says why.
+fn note_failure(error: &capture::Error, has_failed: &AtomicBool, goes_on: bool) {
+    has_failed.store(true, Ordering::Relaxed);
+    if goes_on {
+        tracing::error!("no more pictures are sent: {error}");
+    }
+}
+
 impl CodedVideoSender {
     /// A sender of a coded input, which begins to run when the first link is up, and so does `sound`. `camera` says how a
     /// camera's encoder is steered, where the input is one. `epoch` names this run.
@@ -137,6 +153,9 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
+            is_refused: AtomicBool::new(false),
+            has_failed: Arc::default(),
+            goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         }
     }
@@ -166,8 +185,16 @@ impl CodedVideoSender {
             }),
             events: Mutex::default(),
             links: Latest::default(),
+            is_refused: AtomicBool::new(false),
+            has_failed: Arc::default(),
+            goes_on: AtomicBool::new(false),
             clock: Clock::new(),
         })
+    }
+
+    /// The session receives, too: where the input is refused or fails, the log says so, and the session goes on.
+    pub fn go_on_when_refused(&self) {
+        self.goes_on.store(true, Ordering::Relaxed);
     }
 
     /// Takes no more pictures: the session may end.
@@ -187,6 +214,32 @@ impl CodedVideoSender {
         CodedSendStatistics { counters: state.sender.counters(), ..state.figures }
     }
 
+    /// Whether it is known before the first link is up that no picture will come. Then the input has ended by that.
+    fn is_refused(&self) -> bool {
+        let Feed::Coded(input) = &self.feed else { return false };
+        let refusal = input.lock().expect(UNPOISONED).as_ref().and_then(|(input, _)| input.refusal());
+        let is_refused = refusal.is_some();
+        if let Some(error) = refusal
+            && !self.is_refused.swap(true, Ordering::Relaxed)
+        {
+            note_failure(&error, &self.has_failed, self.goes_on.load(Ordering::Relaxed));
+            self.units.end(Err(error));
+        }
+        is_refused
+    }
+
+    /// The input has ended. Where it has failed and the session goes on without it, that takes as long as the link.
+    fn rest(&self, turn: Turn, link: &Link) -> Served {
+        let rests = self.goes_on.load(Ordering::Relaxed) && self.has_failed.load(Ordering::Relaxed);
+        if !rests {
+            return Served::All;
+        }
+        while !self.links.is_over(turn, link) {
+            thread::sleep(TICK);
+        }
+        Served::ThisLink
+    }
+
     fn start(&self) -> io::Result<()> {
         match &self.feed {
             Feed::Coded(input) => {
@@ -197,12 +250,17 @@ impl CodedVideoSender {
                     camera.steer(self.clock.now(), false);
                 }
                 let (units, intake) = (Arc::clone(&self.units), Arc::clone(&self.intake));
+                let (has_failed, goes_on) =
+                    (Arc::clone(&self.has_failed), self.goes_on.load(Ordering::Relaxed));
                 let run = move || {
                     let ended = input.run(&|item| {
                         // Sound of a file begins with the first picture.
                         intake.mailbox.begin(item.captured);
                         units.push(item)
                     });
+                    if let Err(error) = &ended {
+                        note_failure(error, &has_failed, goes_on);
+                    }
                     units.end(ended);
                 };
                 thread::Builder::new().name("source".into()).spawn(run).map(drop)
@@ -447,10 +505,14 @@ impl Service for CodedVideoSender {
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let turn = self.links.begin();
-        if let Err(served) =
-            self.links.wait_connected(turn, link, || self.units.is_over() || self.intake.mailbox.has_ended())
-        {
-            return Ok(served);
+        let has_ended = || self.is_refused() || self.units.is_over() || self.intake.mailbox.has_ended();
+        if let Err(served) = self.links.wait_connected(turn, link, has_ended) {
+            // Nothing was sent that a peer would have to get first.
+            return match self.is_refused.load(Ordering::Relaxed) {
+                true if self.goes_on.load(Ordering::Relaxed) => Ok(self.rest(turn, link)),
+                true => Err(io::Error::other("its input is refused")),
+                false => Ok(served),
+            };
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();
@@ -461,7 +523,7 @@ impl Service for CodedVideoSender {
             }
             match &self.feed {
                 Feed::Coded(_) => match self.units.take(Some(TICK)) {
-                    Taken::End => return Ok(Served::All),
+                    Taken::End => return Ok(self.rest(turn, link)),
                     Taken::Timeout => self.ask_for_key(),
                     Taken::Item(item) => {
                         if self.offer(link, item).is_err() {
@@ -500,97 +562,5 @@ impl std::fmt::Debug for CodedVideoSender {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use glassline_media::Utc;
-    use glassline_media::bitstream::h264::units::Piece;
-
-    fn item(number: u64, key: bool) -> CodedItem {
-        let piece = Piece { data: bytes::Bytes::new(), key, reference: true, continues: false };
-        CodedItem {
-            piece,
-            captured: Time::from_millis(number),
-            captured_utc: Utc::default(),
-            rate: None,
-            follows_gap: false,
-        }
-    }
-
-    fn taken(units: &Units) -> Vec<u64> {
-        std::iter::from_fn(|| match units.take(Some(Duration::ZERO)) {
-            Taken::Item(item) => Some(item.captured.as_nanos() / 1_000_000),
-            Taken::Timeout | Taken::End => None,
-        })
-        .collect()
-    }
-
-    #[test]
-    fn what_comes_all_at_once_begins_with_its_newest_key_frame() {
-        let units = Units::default();
-        for number in 0..40 {
-            assert!(units.push(item(number, number % 10 == 0)));
-        }
-        assert_eq!(taken(&units), (30..40).collect::<Vec<_>>());
-        // Without one among those that wait, the next is waited for.
-        for number in 0..45 {
-            units.push(item(number, number == 0 || number == 41));
-        }
-        assert_eq!(taken(&units), [41, 42, 43, 44]);
-    }
-
-    #[test]
-    fn a_key_frame_is_not_waited_for_for_ever() {
-        let units = Units::default();
-        for number in 0..=WAITING_MAX as u64 {
-            units.push(item(number, number == 0));
-        }
-        assert_eq!(taken(&units), [] as [u64; 0]);
-        let due = WAITING_MAX as u64 + KEY_REQUEST_TIMEOUT.as_millis() as u64;
-        for number in due - 3..due + 3 {
-            units.push(item(number, false));
-        }
-        assert_eq!(taken(&units), [due, due + 1, due + 2]);
-    }
-
-    #[test]
-    fn the_rest_of_a_key_frame_is_no_place_to_begin_at() {
-        let units = Units::default();
-        for number in 0..WAITING_MAX as u64 {
-            let mut piece = item(number, number == 10 || number == 11);
-            piece.piece.continues = number == 11;
-            units.push(piece);
-        }
-        units.push(item(32, false));
-        assert_eq!(taken(&units), (10..=32).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_reader_that_waits_gets_the_unit_that_comes_and_the_end_behind_it() {
-        let units = Units::default();
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| units.take(Some(Duration::from_secs(60))));
-            units.push(item(5, true));
-            assert!(
-                matches!(reader.join().unwrap(), Taken::Item(item) if item.captured == Time::from_millis(5))
-            );
-        });
-        assert!(matches!(units.take(Some(Duration::ZERO)), Taken::Timeout) && !units.is_over());
-        units.push(item(6, false));
-        units.end(Ok(()));
-        assert!(units.is_over() && taken(&units) == [6]);
-        assert!(matches!(units.take(Some(Duration::from_secs(60))), Taken::End));
-    }
-
-    #[test]
-    fn a_source_is_told_that_no_more_units_are_wanted() {
-        let units = Units::default();
-        assert!(units.push(item(0, true)));
-        units.stop();
-        assert!(!units.push(item(1, false)));
-        // What has come is dropped with it: the session ends.
-        assert_eq!(taken(&units), [] as [u64; 0]);
-        assert!(matches!(units.take(Some(Duration::from_secs(60))), Taken::End) && units.is_over());
-        units.look(|_, policy| policy.waits_for_key = true);
-        assert!(!units.push(item(2, false)), "one that is left out tells it too");
-    }
-}
+#[path = "coded_send_tests.rs"]
+mod tests;

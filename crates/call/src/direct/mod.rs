@@ -20,6 +20,7 @@ mod lip_sync;
 mod mailbox;
 mod muxing;
 mod publish;
+mod pulled;
 mod receive;
 #[cfg(test)]
 mod relay_for_tests;
@@ -30,6 +31,7 @@ mod sound_receive;
 mod sound_send;
 #[cfg(feature = "opus")]
 mod speaker;
+mod telemetry;
 mod times;
 
 pub use camera::CameraSettings;
@@ -47,6 +49,7 @@ pub use intake::{SoundCapture, TakesSound};
 pub use key_frames::{KEY_FRAME_INTERVAL, KeyFrameWish};
 pub use lip_sync::LipSync;
 pub use publish::{Av1Frames, PublishSettings, PublishTo, Publisher};
+pub use pulled::PulledSource;
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
 #[cfg(feature = "opus")]
@@ -55,6 +58,7 @@ pub use sound_receive::{Heard, SoundReceiveStatistics, SoundReceiver, SoundSink}
 pub use sound_send::{SoundSendStatistics, SoundSender, SoundSettings};
 #[cfg(feature = "opus")]
 pub use speaker::AudioOut;
+pub use telemetry::{Telemetry, TelemetryFormat, TelemetryInput, TelemetryStatistics};
 pub use times::{StageTimes, Times};
 
 /// A panic while a lock is held ends the program: nothing catches it here.

@@ -5,7 +5,7 @@
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
 //! units ─────────────► ts::Muxer ─────┼─► Outputs, or a relay in this process
-//! sound ─► Opus ──────────▲───────────┘
+//! sound ─► Opus ──────────▲───────────┘          telemetry of channels goes into what both write (`telemetry`)
 //! ```
 
 use super::UNPOISONED;
@@ -14,6 +14,7 @@ use super::key_frames::{KeyFrameWish, Viewers};
 use super::muxing::{CodedPicture, Muxing};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
+use super::telemetry::Telemetry;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_delivery::policy::StreamName;
@@ -36,6 +37,9 @@ use std::time::Duration;
 
 /// Pictures wait no longer for sound to begin: what is in a stream is said at its beginning.
 const SOUND_WAIT: Duration = Duration::from_millis(400);
+/// Access units of H.264, of which none is left out meanwhile, wait longer: a camera in the network has its sound later than its
+/// first picture.
+const CODED_SOUND_WAIT: Duration = Duration::from_secs(1);
 /// Access units that wait for sound to begin, at most.
 const HELD_MAX: usize = 120;
 /// Items that wait for the encoder: a slow one loses pictures, not time.
@@ -88,6 +92,8 @@ pub struct PublishSettings {
     pub request: Request,
     /// Whether frames of AV1 are pictures as others.
     pub av1: Av1Frames,
+    /// What the stream has beside pictures and sound, where it is a transport stream.
+    pub telemetry: Option<Telemetry>,
 }
 
 impl PublishTo {
@@ -194,16 +200,24 @@ impl Publisher {
 impl State {
     /// Begins to wait for sound, where it does not yet. Returns whether the stream may begin: sound is there, or was waited for, and a
     /// failure is not too young.
-    fn try_begin(&mut self) -> bool {
+    fn try_begin(&mut self, sound_wait: Duration) -> bool {
         let now = self.clock.now();
         if self.failures.again_at.is_some_and(|at| now < at) {
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        self.has_sound || now.since(since) >= SOUND_WAIT
+        self.has_sound || now.since(since) >= sound_wait
     }
 
     fn output(&self) -> io::Result<Box<dyn Output>> {
+        let output = self.open_output()?;
+        Ok(match &self.settings.telemetry {
+            Some(telemetry) => telemetry.added_to(output),
+            None => output,
+        })
+    }
+
+    fn open_output(&self) -> io::Result<Box<dyn Output>> {
         match &self.settings.to {
             PublishTo::Targets { targets, credentials } => {
                 let liveness = Liveness { live: true, ..Liveness::default() };
@@ -296,7 +310,7 @@ impl State {
 
     fn show_picture(&mut self, picture: &Picture, rate: FrameRate, captured: Time) -> io::Result<()> {
         if matches!(self.stage, Progress::Waiting) {
-            if !self.try_begin() {
+            if !self.try_begin(SOUND_WAIT) {
                 return Ok(());
             }
             self.begin_encoding(picture, rate)?;
@@ -385,7 +399,8 @@ impl State {
             return Ok(());
         }
         self.held.push((unit.clone(), captured));
-        if !self.try_begin() {
+        let sound_wait = if unit.codec == Codec::H264 { CODED_SOUND_WAIT } else { SOUND_WAIT };
+        if !self.try_begin(sound_wait) {
             return Ok(());
         }
         self.begin_muxing(unit.codec)?;

@@ -32,7 +32,7 @@ fn to_relay() -> (Publisher, Arc<Streams>) {
 fn to_relay_with(av1: Av1Frames) -> (Publisher, Arc<Streams>) {
     let streams = relay_for_tests::streams();
     let to = PublishTo::Relay { streams: Arc::clone(&streams), name: name() };
-    (Publisher::new(PublishSettings { to, request: request(), av1 }), streams)
+    (Publisher::new(PublishSettings { to, request: request(), av1, telemetry: None }), streams)
 }
 
 fn to_file(path: PathBuf) -> Publisher {
@@ -41,7 +41,7 @@ fn to_file(path: PathBuf) -> Publisher {
 
 fn to_file_with(path: PathBuf, av1: Av1Frames) -> Publisher {
     let to = PublishTo::Targets { targets: vec![Target::File(path)], credentials: Credentials::default() };
-    Publisher::new(PublishSettings { to, request: request(), av1 })
+    Publisher::new(PublishSettings { to, request: request(), av1, telemetry: None })
 }
 
 fn state(publisher: &Publisher) -> std::sync::MutexGuard<'_, State> {
@@ -86,16 +86,16 @@ fn other_error() -> io::Error {
 fn a_stream_begins_when_sound_is_there_or_was_waited_for() {
     let (publisher, _streams) = to_relay();
     let mut state = state(&publisher);
-    assert!(!state.try_begin() && !state.try_begin(), "it has just begun to wait");
+    assert!(!state.try_begin(SOUND_WAIT) && !state.try_begin(SOUND_WAIT), "it has just begun to wait");
     state.since = Some(ago(SOUND_WAIT));
-    assert!(state.try_begin());
+    assert!(state.try_begin(SOUND_WAIT));
     state.since = None;
     state.has_sound = true;
-    assert!(state.try_begin());
+    assert!(state.try_begin(SOUND_WAIT));
     state.failures.again_at = Some(state.clock.now() + Duration::from_secs(3600));
-    assert!(!state.try_begin(), "a failure is too young");
+    assert!(!state.try_begin(SOUND_WAIT), "a failure is too young");
     state.failures.again_at = Some(ago(Duration::ZERO));
-    assert!(state.try_begin());
+    assert!(state.try_begin(SOUND_WAIT));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn units_are_held_from_the_newest_key_frame_on_until_the_stream_begins() {
     assert_eq!(state.held.len(), HELD_MAX);
     assert!(streams.find(&name()).is_none());
     // Sound was waited for in vain.
-    state.since = Some(ago(SOUND_WAIT));
+    state.since = Some(ago(CODED_SOUND_WAIT));
     state.show_coded(&coded(500, None), at(20_000)).unwrap();
     assert!(state.held.is_empty() && matches!(state.stage, Progress::Muxing(_)));
     let before = streams.find(&name()).expect("it has begun").bytes_in();
@@ -200,7 +200,7 @@ fn units_are_held_from_the_newest_key_frame_on_until_the_stream_begins() {
 #[test]
 fn a_stream_of_units_takes_no_pictures() {
     let (publisher, _streams) = to_relay();
-    state(&publisher).since = Some(ago(SOUND_WAIT));
+    state(&publisher).since = Some(ago(CODED_SOUND_WAIT));
     let mut sink = publisher.sink();
     sink.show(&shown(Content::Unit(unit(0, None)), Time::from_millis(40))).unwrap();
     let picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
@@ -234,7 +234,7 @@ fn a_webm_file_takes_frames_and_refuses_what_it_does_not_hold_with_a_name_that_d
 fn a_name_that_is_taken_is_told_with_the_first_unit() {
     let (publisher, streams) = to_relay();
     let _other = streams.publish(&name(), Mux::MpegTs).unwrap();
-    state(&publisher).since = Some(ago(SOUND_WAIT));
+    state(&publisher).since = Some(ago(CODED_SOUND_WAIT));
     let refused = publisher.sink().show(&shown(Content::Unit(unit(0, None)), Time::from_millis(40)));
     assert!(refused.is_err());
 }
@@ -250,9 +250,9 @@ fn sound_that_was_heard_already_is_left_out_and_lets_the_stream_begin() {
         captured: Time::from_millis(millis),
     };
     let mut state = state(&publisher);
-    assert!(!state.try_begin());
+    assert!(!state.try_begin(SOUND_WAIT));
     state.hear(block(10_000)).unwrap();
-    assert!(state.has_sound && state.try_begin());
+    assert!(state.has_sound && state.try_begin(SOUND_WAIT));
     assert_eq!(state.heard_to, Some(Time::from_millis(10_010)));
     state.hear(block(9600)).unwrap();
     assert_eq!((state.heard_to, state.behind_since[1]), (Some(Time::from_millis(10_010)), None), "a little");
@@ -301,7 +301,7 @@ fn frames_go_into_a_transport_stream_as_they_came_and_say_when_they_were_capture
     let scratch = Scratch::new("publish-av1");
     let path = scratch.file("a.ts");
     let publisher = to_file(path.clone().into());
-    state(&publisher).since = Some(ago(SOUND_WAIT));
+    state(&publisher).since = Some(ago(CODED_SOUND_WAIT));
     let mut sink = publisher.sink();
     let (sources, begun) = ([None, Some(0), Some(1), None, Some(3)], ago(Duration::from_secs(1)));
     for (number, source) in sources.into_iter().enumerate() {
@@ -347,7 +347,7 @@ fn a_stream_that_cannot_go_on_without_a_key_frame_wants_one_until_it_comes() {
     assert!(!wish.is_wanted(now()));
     show(7, Some(6), 40);
     assert!(wish.is_wanted(now()), "it was not there when the stream began");
-    state(&publisher).since = Some(ago(SOUND_WAIT));
+    state(&publisher).since = Some(ago(CODED_SOUND_WAIT));
     show(8, None, 80);
     assert!(!wish.is_wanted(now()) && streams.find(&name()).is_some());
     // The stream begins again.

@@ -43,7 +43,7 @@ const BODY_MAX: usize = 0xff_ffff;
 #[non_exhaustive]
 pub enum ForwardError {
     /// The server does not take what pictures or sound are coded in, or RTMP does not carry it.
-    #[error("the stream's {} {codec}, which the server does not take; publish H.264 with AAC, as an [encode.NAME] makes it", if *.is_video { "pictures are" } else { "sound is" })]
+    #[error("the stream's {} {codec}, which the server does not take; publish H.264 with AAC, as an [encode.NAME] with audio = \"aac\" makes it", if *.is_video { "pictures are" } else { "sound is" })]
     NotTaken {
         /// Pictures; otherwise sound.
         is_video: bool,

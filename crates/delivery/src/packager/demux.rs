@@ -125,7 +125,7 @@ impl Demultiplexer {
                     ts::Event::Program(program) => {
                         Input::Tracks(program.streams.iter().map(Announced::from).collect())
                     }
-                    ts::Event::AccessUnit { pid, packet, unit } => {
+                    ts::Event::AccessUnit { pid, packet, unit, .. } => {
                         let at = self.origin.wrapping_add(packet * PACKET_BYTES as u64);
                         Input::Unit { track: pid, unit, at }
                     }

@@ -11,6 +11,9 @@ pub enum PullError {
     /// No connection, in the system's words.
     #[error("cannot connect: {0}")]
     Connect(String),
+    /// The server's certificate is not trusted, in words of TLS.
+    #[error("cannot connect: {0}")]
+    Untrusted(String),
     /// The connection broke, in the system's words.
     #[error("the connection broke: {0}")]
     Lost(String),
@@ -64,4 +67,28 @@ pub enum PullError {
     /// What came could not be published, in the publisher's words.
     #[error("cannot publish what came: {0}")]
     Refused(String),
+}
+
+/// What has to be changed where a server's certificate is not trusted.
+pub const UNTRUSTED_REMEDY: &str =
+    "name the server as its certificate does, and trust that certificate, or that of its authority";
+
+impl PullError {
+    /// What has to be changed, where the same attempt fails again however often it is made; `None` where it may succeed.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            PullError::Status { status: 401 | 403 } => {
+                Some("write the user and password, or the key, into the address: http://USER:PASSWORD@HOST/…")
+            }
+            PullError::Untrusted(_) => Some(UNTRUSTED_REMEDY),
+            PullError::Status { status: 404 | 410 } => Some("check the path in the address"),
+            PullError::Encoding { .. } | PullError::NotMetacube { .. } | PullError::Refused(_) => {
+                Some("name the address of an MPEG transport stream")
+            }
+            PullError::BadRedirect(_)
+            | PullError::RedirectLoop { .. }
+            | PullError::TooManyRedirects { .. } => Some("name the address to which it leads"),
+            _ => None,
+        }
+    }
 }

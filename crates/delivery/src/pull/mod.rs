@@ -11,7 +11,7 @@ mod rtsp_url;
 mod sdp_file;
 mod source;
 
-pub use error::PullError;
+pub use error::{PullError, UNTRUSTED_REMEDY};
 pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
 pub use rtsp_url::RtspUrl;

@@ -272,6 +272,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_service_elsewhere_leads_no_connection_into_this_host_s_network() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::parse(&format!("rtmp://{}/live/key", listener.local_addr().unwrap())).unwrap();
+        let poller = Poller::new().unwrap();
+        let waker = Waker::new(&poller, WAKER).unwrap();
+        let (mut waiting, board) = (Waiting::new(poller, waker, Clock::new()), Board::default());
+        let mut connecting = Connecting::default();
+        let mut connect =
+            |target| connecting.connect(&address, target, &Roots::System, &mut waiting, &board).map(drop);
+        let refused = connect(Target::Redirected).unwrap_err();
+        assert!(
+            matches!(&refused, NoConnection::Failed(words) if words.contains("redirects to a loopback")),
+            "{refused:?}"
+        );
+        // One that stands there itself may.
+        connect(Target::Configured).unwrap();
+        connect(Target::Redirected).unwrap();
+    }
+
+    #[test]
     fn addresses_of_this_host_and_its_network_are_near() {
         for near in [
             "127.0.0.1",

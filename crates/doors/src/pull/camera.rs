@@ -8,18 +8,18 @@
 
 use super::dial::{Dial, Dialled};
 use super::publisher_slots::PublisherSlots;
-use super::table::{Note, Phase, PullEntry};
+use super::retry::Retry;
+use super::table::{Phase, PullEntry};
 use super::track_feed::{TrackFeed, add, counts_of};
 use super::{PullContext, READS_A_TURN, Sources, token};
-use crate::log_throttle::LogThrottle;
 use crate::outgoing::Outgoing;
 use crate::rtp_ports;
 use crate::wire::Wire;
-use glassline_delivery::backoff::Backoff;
-use glassline_delivery::pull::{Policy, RtspUrl};
+use glassline_delivery::pull::{Policy, RtspUrl, UNTRUSTED_REMEDY};
 use glassline_io::poll::Watch;
 use glassline_io::random;
 use glassline_io::tcp::Connection;
+use glassline_io::tls;
 use glassline_io::udp::Receiver;
 use glassline_media::{Time, Utc};
 use glassline_streams::status::RtpCounts;
@@ -37,11 +37,8 @@ const UNREAD_MAX_BYTES: usize = 256 << 10;
 
 pub(super) struct Camera {
     index: usize,
-    entry: Arc<PullEntry>,
-    note: Note,
+    retry: Retry,
     url: RtspUrl,
-    policy: Policy,
-    backoff: Backoff,
     slots: PublisherSlots,
     state: State,
     generation: u32,
@@ -51,7 +48,6 @@ pub(super) struct Camera {
     /// How packets came when they last came: that is asked for first the next time.
     lower: Option<Lower>,
     seed: u64,
-    log_throttle: LogThrottle,
 }
 
 enum State {
@@ -74,6 +70,8 @@ struct Running {
     /// What was sent before is of another session with the camera.
     is_resumed: bool,
     has_told: bool,
+    /// The server's certificate is not trusted.
+    is_untrusted: bool,
     /// What the connection's packets last came to.
     told: RtpCounts,
 }
@@ -90,11 +88,8 @@ impl Camera {
         let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
         Camera {
             index,
-            entry,
-            note: Note::default(),
+            retry: Retry::new(entry, policy, seed),
             url,
-            policy,
-            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             slots,
             state: State::Waiting { until: Time::ZERO },
             generation: 0,
@@ -102,18 +97,16 @@ impl Camera {
             past: RtpCounts::default(),
             lower: None,
             seed,
-            log_throttle: LogThrottle::default(),
         }
     }
 
     /// Applies a new retry policy, from the next session on.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
-        self.policy = policy;
-        self.backoff.reconfigure(policy.retry_min, policy.retry_max);
+        self.retry.reconfigure(policy);
     }
 
     pub(super) fn entry(&self) -> &Arc<PullEntry> {
-        &self.entry
+        &self.retry.entry
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -180,8 +173,8 @@ impl Camera {
             server,
             credentials,
             lower: self.lower.filter(|lower| *lower == Lower::Tcp),
-            silence_timeout: self.policy.silence_timeout,
-            reorder: rtp::Settings { window: self.policy.reorder, ..rtp::Settings::default() },
+            silence_timeout: self.retry.policy.silence_timeout,
+            reorder: rtp::Settings { window: self.retry.policy.reorder, ..rtp::Settings::default() },
             random: random.unwrap_or(self.seed ^ context.now.as_nanos()),
         };
         self.state = State::Running(Box::new(Running {
@@ -194,10 +187,11 @@ impl Camera {
             live_since: None,
             is_resumed: false,
             has_told: false,
+            is_untrusted: false,
             told: RtpCounts::default(),
         }));
-        if self.note.failures == 0 {
-            self.note.phase = Phase::Connecting;
+        if self.retry.note.failures == 0 {
+            self.retry.note.phase = Phase::Connecting;
         }
     }
 
@@ -206,7 +200,7 @@ impl Camera {
         match dialled {
             Dialled::Waits => {}
             Dialled::Failed(words) => self.fail(&format!("cannot connect: {words}"), context),
-            Dialled::Open(connection, ip) => match running.open(connection, &self.entry, context) {
+            Dialled::Open(connection, ip) => match running.open(connection, &self.retry.entry, context) {
                 Ok(()) => running.session.handle_connected(ip, context.now),
                 Err(words) => self.fail(&words, context),
             },
@@ -219,9 +213,12 @@ impl Camera {
         let utc = context.server.clock().utc();
         let mut more = false;
         for _ in 0..READS_A_TURN {
-            let connection = running.read_connection(context, utc).map_err(|error| error.to_string())?;
+            let connection = running.read_connection(context, utc).map_err(|error| {
+                running.is_untrusted = tls::is_untrusted(&error);
+                error.to_string()
+            })?;
             let ports = running.read_ports(context, utc);
-            running.pump(&mut self.slots, &mut self.note, context)?;
+            running.pump(&mut self.slots, &mut self.retry, context)?;
             more = connection || ports;
             if !more {
                 break;
@@ -241,7 +238,7 @@ impl Camera {
     fn serve(&mut self, context: &mut PullContext<'_>) -> Result<(), String> {
         loop {
             let State::Running(running) = &mut self.state else { return Ok(()) };
-            running.pump(&mut self.slots, &mut self.note, context)?;
+            running.pump(&mut self.slots, &mut self.retry, context)?;
             let Some(output) = running.session.poll_output() else { break };
             match output {
                 Output::Connect(uri) => {
@@ -251,7 +248,7 @@ impl Camera {
                     running.is_resumed = self.slots.are_taken();
                     running.secured = uri.is_secured.then(|| uri.host.clone());
                     let place = (self.index, self.generation);
-                    let failures = self.note.failures;
+                    let failures = self.retry.note.failures;
                     let dialled = self.dial.begin(&uri.host, uri.port, failures, place, context);
                     self.handle_dialled(dialled, context);
                 }
@@ -280,51 +277,49 @@ impl Camera {
     fn fail(&mut self, why: &str, context: &PullContext<'_>) {
         let State::Running(running) = &mut self.state else { return };
         let live_since = running.live_since;
+        let remedy = match running.session.phase() {
+            _ if self.retry.note.sessions > 0 => None,
+            client::Phase::Over(error) => error.remedy(),
+            _ if running.is_untrusted => Some(UNTRUSTED_REMEDY),
+            _ => None,
+        };
         // Where it sent nothing, the other way may be the better one.
         self.lower = live_since.map(|_| running.session.lower());
         running.session.tear_down();
         running.say_last_words();
         self.past = add(self.past, running.counts());
-        self.note.rtp = Some(self.past);
+        self.retry.note.rtp = Some(self.past);
         self.dial.stop();
-        if live_since.is_some_and(|since| context.now.since(since) >= self.policy.good_after) {
-            self.backoff.reset();
+        if let Some(since) = live_since {
+            self.retry.lived(context.now.since(since));
         }
         self.slots.release();
-        self.note.failures += 1;
-        self.note.error = Some(why.to_owned());
-        let until = context.now + self.backoff.fail();
-        (self.state, self.note.phase) = (State::Waiting { until }, Phase::Waiting { retry_at: Some(until) });
-        let (source, failures) = (&self.entry.source, self.note.failures);
-        if self.log_throttle.end(why, self.policy.good_after, context.now) {
-            tracing::warn!(%source, streams = ?self.entry.names, failures, "source is not there: {why}");
-        } else {
-            tracing::debug!(%source, failures, "source is not there: {why}");
-        }
-        self.entry.post(&self.note);
+        let until = self.retry.close(why, remedy, context.now);
+        self.state = State::Waiting { until };
+        self.retry.post();
     }
 
     fn publish_status(&mut self, context: &PullContext<'_>) {
         let State::Running(running) = &mut self.state else { return };
         if running.live_since.is_some() && !running.has_told {
             running.has_told = true;
-            (self.note.phase, self.note.error) = (Phase::Live, None);
-            let (source, streams) = (&self.entry.source, &self.entry.names);
+            let is_told = self.retry.begin_live(context.now);
+            let (source, streams) = (&self.retry.entry.source, &self.retry.entry.names);
             let tracks = running.session.tracks().iter().map(|track| track.format.codec().name());
             let (tracks, lower) = (tracks.collect::<Vec<_>>().join(", "), running.session.lower());
-            if self.log_throttle.begin(context.now) {
+            if is_told {
                 tracing::info!(%source, ?streams, %tracks, transport = ?lower, "source is live");
                 for sentence in running.session.left_out() {
                     tracing::warn!(%source, ?streams, "{sentence}");
                 }
             }
         }
-        self.note.redirects = self.note.redirects.max(running.session.redirects().into());
+        self.retry.note.redirects = self.retry.note.redirects.max(running.session.redirects().into());
         if running.live_since.is_some() {
             running.told = running.counts();
-            self.note.rtp = Some(add(self.past, running.told));
+            self.retry.note.rtp = Some(add(self.past, running.told));
         }
-        self.entry.post(&self.note);
+        self.retry.post();
     }
 }
 
@@ -453,9 +448,13 @@ impl Running {
     fn pump(
         &mut self,
         slots: &mut PublisherSlots,
-        note: &mut Note,
+        retry: &mut Retry,
         context: &PullContext<'_>,
     ) -> Result<(), String> {
+        if let Some(receiver) = self.session.receiver() {
+            let formats = self.session.tracks().iter().map(|track| &track.format);
+            self.feed.tell_losses(formats, receiver.counters(), &retry.entry);
+        }
         while let Some((track, placed)) = self.session.poll_unit() {
             if !self.feed.is_open() {
                 let formats = self.session.tracks().iter().map(|track| &track.format);
@@ -463,7 +462,7 @@ impl Running {
             }
             self.feed.push(track, placed, context.now);
         }
-        if self.feed.pass_on(slots, note, &mut self.is_resumed)? {
+        if self.feed.pass_on(slots, &mut retry.note, &mut self.is_resumed)? {
             self.live_since.get_or_insert(context.now);
         }
         Ok(())

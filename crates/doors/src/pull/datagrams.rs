@@ -5,10 +5,9 @@
 //! ```
 
 use super::publisher_slots::PublisherSlots;
-use super::table::{Note, Phase, PullEntry};
+use super::retry::Retry;
+use super::table::{Note, PullEntry};
 use super::{PullContext, READS_A_TURN, Sources, token};
-use crate::log_throttle::LogThrottle;
-use glassline_delivery::backoff::Backoff;
 use glassline_delivery::pull::{Policy, PullError, Source, UdpAddress};
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::udp::{Receiver, Settings};
@@ -33,8 +32,7 @@ const NO_SSRC: u32 = 0;
 
 pub(super) struct Datagrams {
     index: usize,
-    entry: Arc<PullEntry>,
-    note: Note,
+    retry: Retry,
     settings: Settings,
     /// For a source that sends RTP, or has sent it.
     rtp: Option<Depacketizer>,
@@ -42,14 +40,11 @@ pub(super) struct Datagrams {
     is_rtp: bool,
     /// The sender of the bare TS packets that are taken.
     lock: SourceLock,
-    policy: Policy,
-    backoff: Backoff,
     slots: PublisherSlots,
     state: State,
     generation: u32,
     received: u64,
     dropped: u64,
-    log_throttle: LogThrottle,
 }
 
 /// See [`Datagrams::state`].
@@ -66,6 +61,10 @@ pub(super) struct DatagramsState {
     live: Option<(Time, Time)>,
     dropped_of_socket: u32,
 }
+
+/// Where an address is none of this machine.
+const ADDRESS_REMEDY: &str =
+    "name an address of this machine, at which the datagrams arrive, or 0.0.0.0 for all of them";
 
 enum State {
     Closed { until: Time },
@@ -95,20 +94,16 @@ impl Datagrams {
         let is_rtp = matches!(entry.source, Source::Rtp(_));
         Datagrams {
             index,
-            entry,
-            note: Note::default(),
+            retry: Retry::new(entry, policy, seed),
             settings: Settings { address, interface, sender },
             rtp: is_rtp.then(|| Depacketizer::new(rtp_settings(policy))),
             is_rtp,
             lock: SourceLock::new(),
-            policy,
-            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             slots,
             state: State::Closed { until: Time::ZERO },
             generation: 0,
             received: 0,
             dropped: 0,
-            log_throttle: LogThrottle::default(),
         }
     }
 
@@ -116,7 +111,7 @@ impl Datagrams {
     pub(super) fn state(&self) -> Option<(DatagramsState, BorrowedFd<'_>)> {
         let State::Open(open) = &self.state else { return None };
         let state = DatagramsState {
-            note: self.note.clone(),
+            note: self.retry.note.clone(),
             sessions: self.slots.sessions(),
             rtp: self.rtp.clone(),
             is_rtp: self.is_rtp,
@@ -144,24 +139,24 @@ impl Datagrams {
         let socket = Receiver::from_descriptor(socket);
         let (live, dropped) = (state.live, state.dropped_of_socket);
         self.state = State::Open(Box::new(Open { socket, live, dropped, next_drops: Time::ZERO }));
-        (self.note, self.rtp, self.is_rtp, self.lock) = (state.note, state.rtp, state.is_rtp, state.lock);
+        (self.retry.note, self.rtp, self.is_rtp, self.lock) =
+            (state.note, state.rtp, state.is_rtp, state.lock);
         (self.received, self.dropped) = (state.received, state.dropped);
-        self.reconfigure(self.policy);
+        self.reconfigure(self.retry.policy);
         self.publish_status();
         Ok(())
     }
 
     /// Applies a new retry policy.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
-        self.policy = policy;
+        self.retry.reconfigure(policy);
         if let Some(rtp) = &mut self.rtp {
             rtp.reconfigure(rtp_settings(policy));
         }
-        self.backoff.reconfigure(policy.retry_min, policy.retry_max);
     }
 
     pub(super) fn entry(&self) -> &Arc<PullEntry> {
-        &self.entry
+        &self.retry.entry
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -170,7 +165,7 @@ impl Datagrams {
             State::Open(open) => match open.live {
                 Some((_, newest)) => {
                     let rtp = self.rtp.as_ref().and_then(Depacketizer::poll_timeout).unwrap_or(Time::NEVER);
-                    rtp.min(open.next_drops).min(newest + self.policy.silence_timeout)
+                    rtp.min(open.next_drops).min(newest + self.retry.policy.silence_timeout)
                 }
                 None => Time::NEVER,
             },
@@ -181,13 +176,16 @@ impl Datagrams {
         match &mut self.state {
             State::Closed { .. } => {
                 if let Err(error) = self.open(context) {
-                    self.fail(&format!("cannot receive there: {error}"), context);
+                    let is_elsewhere =
+                        error.kind() == io::ErrorKind::AddrNotAvailable && self.retry.note.sessions == 0;
+                    let remedy = is_elsewhere.then_some(ADDRESS_REMEDY);
+                    self.fail(&format!("cannot receive there: {error}"), remedy, context);
                 }
             }
             State::Open(open) => {
                 self.dropped += open.count_drops(context.now);
                 if let Err(words) = self.give_up_packets(context) {
-                    self.fail(&words, context);
+                    self.fail(&words, None, context);
                 }
                 self.check_silence(context.now);
             }
@@ -206,23 +204,20 @@ impl Datagrams {
     fn check_silence(&mut self, now: Time) {
         let State::Open(open) = &mut self.state else { return };
         let Some((began, newest)) = open.live else { return };
-        if now.since(newest) < self.policy.silence_timeout {
+        if now.since(newest) < self.retry.policy.silence_timeout {
             return;
         }
         open.live = None;
-        if newest.since(began) >= self.policy.good_after {
-            self.backoff.reset();
-        }
+        self.retry.lived(newest.since(began));
         self.leave();
-        let time = self.policy.silence_timeout;
-        self.complain(&PullError::Silent { what: "no datagram", time }.to_string(), newest);
-        self.note.phase = Phase::Waiting { retry_at: None };
+        let time = self.retry.policy.silence_timeout;
+        self.retry.wait(&PullError::Silent { what: "no datagram", time }.to_string(), newest);
     }
 
     fn leave(&mut self) {
         self.slots.release();
         self.lock.release();
-        self.is_rtp = matches!(self.entry.source, Source::Rtp(_));
+        self.is_rtp = matches!(self.retry.entry.source, Source::Rtp(_));
         if let Some(rtp) = &mut self.rtp {
             rtp.reset();
         }
@@ -233,11 +228,11 @@ impl Datagrams {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         context.poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
         self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: context.now }));
-        if self.note.failures == 0 {
-            self.note.phase = Phase::Connecting;
-            tracing::info!(source = %self.entry.source, streams = ?self.entry.names, "waiting for datagrams");
-        } else {
-            self.note.phase = Phase::Waiting { retry_at: None };
+        self.retry.note.remedy = None;
+        self.retry.begin_listening();
+        if self.retry.note.failures == 0 {
+            let PullEntry { source, names, .. } = &*self.retry.entry;
+            tracing::info!(%source, streams = ?names, "waiting for datagrams");
         }
         Ok(())
     }
@@ -250,7 +245,7 @@ impl Datagrams {
         let more = match self.try_turn(context) {
             Ok(more) => more,
             Err(words) => {
-                self.fail(&words, context);
+                self.fail(&words, None, context);
                 false
             }
         };
@@ -271,7 +266,7 @@ impl Datagrams {
                 let is_first = open.live.is_none() && context.gathered.is_empty();
                 if is_first && !self.is_rtp && is_surely_rtp(datagram) {
                     self.is_rtp = true;
-                    self.rtp.get_or_insert_with(|| Depacketizer::new(rtp_settings(self.policy)));
+                    self.rtp.get_or_insert_with(|| Depacketizer::new(rtp_settings(self.retry.policy)));
                 }
                 let mut gather = |packets: &[u8]| context.gathered.extend_from_slice(packets);
                 match self.rtp.as_mut().filter(|_| self.is_rtp) {
@@ -306,11 +301,10 @@ impl Datagrams {
         }
         if !self.slots.are_taken() {
             self.slots.acquire().map_err(|words| PullError::Refused(words).to_string())?;
-            self.note.sessions += 1;
-            self.note.phase = Phase::Live;
-            self.note.error = None;
-            if self.log_throttle.begin(context.now) {
-                tracing::info!(source = %self.entry.source, streams = ?self.entry.names, "source is live");
+            self.retry.note.sessions += 1;
+            if self.retry.begin_live(context.now) {
+                let PullEntry { source, names, .. } = &*self.retry.entry;
+                tracing::info!(%source, streams = ?names, "source is live");
             }
         }
         let (began, _) = open.live.unwrap_or((context.now, context.now));
@@ -319,33 +313,20 @@ impl Datagrams {
     }
 
     /// Closes the socket for a while.
-    fn fail(&mut self, why: &str, context: &PullContext<'_>) {
+    fn fail(&mut self, why: &str, remedy: Option<&'static str>, context: &PullContext<'_>) {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         if let State::Open(open) = &mut self.state {
             self.dropped += open.count_drops(Time::NEVER);
         }
         self.leave();
-        self.complain(why, context.now);
-        let until = context.now + self.backoff.fail();
+        let until = self.retry.close(why, remedy, context.now);
         self.state = State::Closed { until };
-        self.note.phase = Phase::Waiting { retry_at: Some(until) };
-    }
-
-    fn complain(&mut self, why: &str, now: Time) {
-        self.note.failures += 1;
-        self.note.error = Some(why.to_owned());
-        let (source, failures) = (&self.entry.source, self.note.failures);
-        if self.log_throttle.end(why, self.policy.good_after, now) {
-            tracing::warn!(%source, streams = ?self.entry.names, failures, "source is not there: {why}");
-        } else {
-            tracing::debug!(%source, failures, "source is not there: {why}");
-        }
     }
 
     fn publish_status(&mut self) {
-        self.note.datagrams = Some((self.received, self.dropped));
-        self.note.rtp = self.rtp.as_ref().map(counts);
-        self.entry.post(&self.note);
+        self.retry.note.datagrams = Some((self.received, self.dropped));
+        self.retry.note.rtp = self.rtp.as_ref().map(counts);
+        self.retry.post();
     }
 }
 

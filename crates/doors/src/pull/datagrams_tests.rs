@@ -226,7 +226,7 @@ fn a_name_that_another_publisher_has_closes_the_source_for_a_while() {
 fn what_epoll_tells_of_an_earlier_socket_is_void() {
     let mut heard = Heard::udp();
     let generation = heard.datagrams.generation;
-    heard.bench.with(|context| heard.datagrams.fail("a test's", context));
+    heard.bench.with(|context| heard.datagrams.fail("a test's", None, context));
     assert!(!heard.bench.with(|context| heard.datagrams.take_turn(generation, context)));
     assert_eq!(heard.bench.status("a").failures, 0, "what was not posted yet");
     assert!(heard.datagrams.state().is_none(), "what is closed is not handed over");

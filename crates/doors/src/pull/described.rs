@@ -8,11 +8,10 @@
 //! while it is used: control systems write it anew, and a description that no longer holds brings nothing.
 
 use super::publisher_slots::PublisherSlots;
-use super::table::{Note, Phase, PullEntry};
+use super::retry::Retry;
+use super::table::{Phase, PullEntry};
 use super::track_feed::{TrackFeed, add, counts_of};
 use super::{PullContext, READS_A_TURN, Sources, token};
-use crate::log_throttle::LogThrottle;
-use glassline_delivery::backoff::Backoff;
 use glassline_delivery::pull::{Policy, PullError, SdpFile};
 use glassline_io::poll::Watch;
 use glassline_io::random;
@@ -32,11 +31,8 @@ const LOOK_TIME: Duration = Duration::from_secs(1);
 
 pub(super) struct DescribedSource {
     index: usize,
-    entry: Arc<PullEntry>,
-    note: Note,
+    retry: Retry,
     file: SdpFile,
-    policy: Policy,
-    backoff: Backoff,
     slots: PublisherSlots,
     state: State,
     generation: u32,
@@ -45,7 +41,6 @@ pub(super) struct DescribedSource {
     received: u64,
     dropped: u64,
     seed: u64,
-    log_throttle: LogThrottle,
 }
 
 enum State {
@@ -94,11 +89,8 @@ impl DescribedSource {
         let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
         DescribedSource {
             index,
-            entry,
-            note: Note::default(),
+            retry: Retry::new(entry, policy, seed),
             file,
-            policy,
-            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             slots,
             state: State::Closed { until: Time::ZERO },
             generation: 0,
@@ -106,25 +98,24 @@ impl DescribedSource {
             received: 0,
             dropped: 0,
             seed,
-            log_throttle: LogThrottle::default(),
         }
     }
 
     /// Applies a new retry policy; what packets wait for, from the next session on.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
-        self.policy = policy;
-        self.backoff.reconfigure(policy.retry_min, policy.retry_max);
+        self.retry.reconfigure(policy);
     }
 
     pub(super) fn entry(&self) -> &Arc<PullEntry> {
-        &self.entry
+        &self.retry.entry
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
         match &self.state {
             State::Closed { until } => *until,
             State::Open(open) => {
-                let silent = open.newest().map_or(Time::NEVER, |newest| newest + self.policy.silence_timeout);
+                let silent =
+                    open.newest().map_or(Time::NEVER, |newest| newest + self.retry.policy.silence_timeout);
                 open.next_look.min(silent).min(open.session.poll_timeout()).min(open.feed.poll_timeout())
             }
         }
@@ -181,7 +172,7 @@ impl DescribedSource {
                 Ok(socket) => sockets.push(Some(socket)),
                 // Reports are worth less than the stream is.
                 Err(error) if !is_for_packets => {
-                    let (source, port) = (&self.entry.source, port.address);
+                    let (source, port) = (&self.retry.entry.source, port.address);
                     tracing::warn!(%source, "no reports are received at {port}: {error}");
                     sockets.push(None);
                 }
@@ -191,7 +182,8 @@ impl DescribedSource {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         let session = self.session(&described, context);
         let tracks: Vec<_> = described.tracks.iter().map(|track| track.format.codec().name()).collect();
-        let (source, streams, tracks) = (&self.entry.source, &self.entry.names, tracks.join(", "));
+        let (source, streams, tracks) =
+            (&self.retry.entry.source, &self.retry.entry.names, tracks.join(", "));
         tracing::info!(%source, ?streams, %tracks, "waiting for packets");
         described.notices.iter().for_each(|sentence| tracing::warn!(%source, "{sentence}"));
         self.state = State::Open(Box::new(Open {
@@ -207,32 +199,32 @@ impl DescribedSource {
             has_told_type: false,
             next_look: context.now + LOOK_TIME,
         }));
-        self.note.phase =
-            if self.note.failures == 0 { Phase::Connecting } else { Phase::Waiting { retry_at: None } };
+        self.retry.begin_listening();
         Ok(())
     }
 
     fn session(&self, described: &Described, context: &PullContext<'_>) -> DescribedSession {
         let random = random::seed().ok().and_then(|seed| seed.first_chunk().copied().map(u64::from_le_bytes));
         let random = random.unwrap_or(self.seed ^ context.now.as_nanos());
-        let reorder = rtp::Settings { window: self.policy.reorder, ..rtp::Settings::default() };
+        let reorder = rtp::Settings { window: self.retry.policy.reorder, ..rtp::Settings::default() };
         DescribedSession::new(described, random, reorder)
     }
 
     /// Passes units on, sends the reports that are due, and sees whether the sender has ended.
     fn settle(&mut self, context: &PullContext<'_>) {
         let State::Open(open) = &mut self.state else { return };
-        let passed = open.pump(&mut self.slots, &mut self.note, context);
+        let passed = open.pump(&mut self.slots, &mut self.retry, context);
         for report in open.session.poll_reports(context.now) {
             open.report(&report, self.file.interface.as_deref());
         }
         let has_ended = open.session.receiver().has_ended();
-        let silent = open.newest().is_some_and(|it| context.now.since(it) >= self.policy.silence_timeout);
+        let silent =
+            open.newest().is_some_and(|it| context.now.since(it) >= self.retry.policy.silence_timeout);
         match passed {
             Err(words) => self.fail(&PullError::Refused(words).to_string(), context),
             Ok(()) if has_ended => self.leave("the sender said goodbye", context),
             Ok(()) if silent => {
-                let time = self.policy.silence_timeout;
+                let time = self.retry.policy.silence_timeout;
                 self.leave(&PullError::Silent { what: "no packet", time }.to_string(), context);
             }
             Ok(()) => self.tell(context.now),
@@ -253,10 +245,10 @@ impl DescribedSource {
         let is_whole = other.is_some() && other == open.other;
         open.other = other;
         if is_whole {
-            tracing::info!(source = %self.entry.source, "the session description has changed");
+            tracing::info!(source = %self.retry.entry.source, "the session description has changed");
             self.past = add(self.past, open.counts());
             self.slots.release();
-            self.note.error = None;
+            self.retry.note.error = None;
             self.state = State::Closed { until: context.now };
         }
     }
@@ -268,12 +260,11 @@ impl DescribedSource {
         let State::Open(open) = &mut self.state else { return };
         self.past = add(self.past, open.counts());
         (open.session, open.feed, open.restarts) = (session, TrackFeed::default(), 0);
-        if open.live_since.take().is_some_and(|since| context.now.since(since) >= self.policy.good_after) {
-            self.backoff.reset();
+        if let Some(since) = open.live_since.take() {
+            self.retry.lived(context.now.since(since));
         }
         self.slots.release();
-        self.complain(why, context.now);
-        self.note.phase = Phase::Waiting { retry_at: None };
+        self.retry.wait(why, context.now);
     }
 
     /// Closes the sockets for a while.
@@ -284,37 +275,20 @@ impl DescribedSource {
             self.dropped += open.count_drops();
         }
         self.slots.release();
-        self.complain(why, context.now);
-        let until = context.now + self.backoff.fail();
+        let until = self.retry.close(why, None, context.now);
         self.state = State::Closed { until };
-        self.note.phase = Phase::Waiting { retry_at: Some(until) };
-    }
-
-    fn complain(&mut self, why: &str, now: Time) {
-        self.note.failures += 1;
-        self.note.error = Some(why.to_owned());
-        let (source, failures) = (&self.entry.source, self.note.failures);
-        if self.log_throttle.end(why, self.policy.good_after, now) {
-            tracing::warn!(%source, streams = ?self.entry.names, failures, "source is not there: {why}");
-        } else {
-            tracing::debug!(%source, failures, "source is not there: {why}");
-        }
     }
 
     /// Tells once that the source sends, and what is other than described.
     fn tell(&mut self, now: Time) {
         let State::Open(open) = &mut self.state else { return };
         let Some(since) = open.live_since else { return };
-        let source = &self.entry.source;
-        if self.note.phase != Phase::Live {
-            (self.note.phase, self.note.error) = (Phase::Live, None);
-            if self.log_throttle.begin(now) {
-                tracing::info!(%source, streams = ?self.entry.names, "source is live");
-            }
+        if self.retry.note.phase != Phase::Live && self.retry.begin_live(now) {
+            let PullEntry { source, names, .. } = &*self.retry.entry;
+            tracing::info!(%source, streams = ?names, "source is live");
         }
-        if now.since(since) >= self.policy.good_after {
-            self.backoff.reset();
-        }
+        self.retry.lived(now.since(since));
+        let source = &self.retry.entry.source;
         if !open.has_told_type
             && let Some((said, found)) = open.session.other_payload_types().next()
         {
@@ -324,10 +298,10 @@ impl DescribedSource {
     }
 
     fn publish_status(&mut self) {
-        self.note.datagrams = Some((self.received, self.dropped));
+        self.retry.note.datagrams = Some((self.received, self.dropped));
         let now = if let State::Open(open) = &self.state { open.counts() } else { RtpCounts::default() };
-        self.note.rtp = Some(add(self.past, now));
-        self.entry.post(&self.note);
+        self.retry.note.rtp = Some(add(self.past, now));
+        self.retry.post();
     }
 }
 
@@ -362,9 +336,11 @@ impl Open {
     fn pump(
         &mut self,
         slots: &mut PublisherSlots,
-        note: &mut Note,
+        retry: &mut Retry,
         context: &PullContext<'_>,
     ) -> Result<(), String> {
+        let formats = self.session.tracks().iter().map(|track| &track.format);
+        self.feed.tell_losses(formats, self.session.receiver().counters(), &retry.entry);
         let restarts = self.session.receiver().counters().next().map_or(0, |track| track.packets.restarts);
         if restarts != std::mem::replace(&mut self.restarts, restarts) && slots.are_taken() {
             self.is_resumed = true;
@@ -376,7 +352,7 @@ impl Open {
             }
             self.feed.push(track, placed, context.now);
         }
-        if self.feed.pass_on(slots, note, &mut self.is_resumed)? {
+        if self.feed.pass_on(slots, &mut retry.note, &mut self.is_resumed)? {
             self.live_since.get_or_insert(context.now);
         }
         Ok(())

@@ -86,6 +86,31 @@ fn a_file_that_is_not_there_is_waited_for_and_then_received_by() {
     assert_eq!(status.rtp.map(|counts| (counts.received, counts.lost)), Some((2, 0)));
 }
 
+/// More datagrams than are read at once, of which the first ones fail: the turn has no socket any more when it would read on.
+#[test]
+fn what_fails_in_the_middle_of_a_turn_is_told_by_its_end() {
+    let to = free_udp();
+    let mut heard = Heard::of(Some(&description(to)));
+    let _other = heard.bench.house.publish("a");
+    for number in 0u16..400 {
+        let mut packet = vec![0x80, 0xe0];
+        packet.extend(number.to_be_bytes());
+        packet.extend((u32::from(number) * 3600).to_be_bytes());
+        packet.extend([0, 0, 0, 9, 0x65, 0x88, 0x80]);
+        heard.sender.send_to(&packet, to).unwrap();
+    }
+    until("a turn", || {
+        let ready = heard.bench.ready();
+        ready.iter().for_each(|generation| {
+            heard.bench.with(|context| heard.source.take_turn(*generation, context));
+        });
+        !ready.is_empty()
+    });
+    assert!(heard.source.received < 400, "one read takes all of them");
+    assert!(matches!(heard.bench.status("a").state, SourceState::Waiting { retry_in: Some(_) }));
+    assert!(heard.error().contains("cannot publish what came"), "{}", heard.error());
+}
+
 #[test]
 fn silence_gives_the_stream_up_and_leaves_the_port_open() {
     let to = free_udp();

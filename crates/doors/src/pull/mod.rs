@@ -13,13 +13,14 @@ mod datagrams;
 mod described;
 mod dial;
 mod publisher_slots;
+mod retry;
 mod table;
 #[cfg(test)]
 mod testing;
 mod track_feed;
 mod upstream;
 
-pub use table::PullTable;
+pub use table::{PullTable, SourceRefusal};
 
 use crate::Server;
 use crate::tls_ends::Pair;

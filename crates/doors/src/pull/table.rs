@@ -11,6 +11,7 @@ use glassline_streams::status::{RtpCounts, SourceState, SourceStatus, StreamStat
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,18 @@ pub(super) struct Note {
     /// Which server is asked: the source is 0, its alternates follow.
     #[serde(default)]
     pub(super) turn: usize,
+    /// What has to be changed before the source can come, where it has never come and another attempt cannot succeed.
+    #[serde(default)]
+    pub(super) remedy: Option<String>,
+}
+
+/// Why a source has never come, and cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRefusal {
+    /// What the last attempt came to. It shows no secret of the source's address.
+    pub why: String,
+    /// What has to be changed.
+    pub remedy: String,
 }
 
 /// [`SourceState`], with a point in time.
@@ -53,6 +66,7 @@ pub(super) struct PullEntry {
     /// The authorities that it trusts.
     pub(super) roots: Roots,
     note: Mutex<Note>,
+    picture_losses: AtomicU64,
 }
 
 /// The authorities of a file, or those of the system.
@@ -63,7 +77,7 @@ pub(super) fn roots(ca: Option<PathBuf>) -> Roots {
 impl PullEntry {
     /// Whether it is about the same.
     fn is_like(&self, other: &PullEntry) -> bool {
-        let PullEntry { source, alternates, names, mux, roots, note: _ } = self;
+        let PullEntry { source, alternates, names, mux, roots, note: _, picture_losses: _ } = self;
         (source, alternates, names) == (&other.source, &other.alternates, &other.names)
             && (mux, roots) == (&other.mux, &other.roots)
     }
@@ -73,6 +87,13 @@ impl PullEntry {
         match turn.checked_sub(1).and_then(|turn| self.alternates.get(turn)) {
             Some(alternate) => alternate.to_string(),
             None => self.source.to_string(),
+        }
+    }
+
+    /// Pictures, or packets of them, have been lost in front of what is published next.
+    pub(super) fn add_picture_losses(&self, count: u64) {
+        if count > 0 {
+            self.picture_losses.fetch_add(count, Ordering::Release);
         }
     }
 
@@ -136,8 +157,8 @@ impl PullTable {
         let entries: Vec<_> = by_source
             .into_iter()
             .map(|((source, alternates, mux, ca), names)| {
-                let (roots, note) = (roots(ca), Mutex::default());
-                let entry = PullEntry { source, alternates, names, mux, roots, note };
+                let (roots, note, picture_losses) = (roots(ca), Mutex::default(), AtomicU64::default());
+                let entry = PullEntry { source, alternates, names, mux, roots, note, picture_losses };
                 let kept = former.iter().find(|former| former.is_like(&entry)).cloned();
                 kept.unwrap_or_else(|| Arc::new(entry))
             })
@@ -160,6 +181,19 @@ impl PullTable {
     /// The source of the stream `name`, if it is a pulled one.
     pub fn status(&self, name: &StreamName, now: Time) -> Option<SourceStatus> {
         self.by_name.get(name).map(|index| self.entries[*index].status(now))
+    }
+
+    /// Why the source of the stream `name` has never come and cannot, however often it is asked; `None` where it has come, or may.
+    pub fn refusal(&self, name: &StreamName) -> Option<SourceRefusal> {
+        let note = self.entries[*self.by_name.get(name)?].lock().clone();
+        Some(SourceRefusal { why: note.error?, remedy: note.remedy? })
+    }
+
+    /// Pictures, and packets of them, that were lost on the way from the source of the stream `name`: what a session of RTP has lost,
+    /// which its stream does not show. What is published behind a loss is counted by then.
+    pub fn picture_losses(&self, name: &StreamName) -> u64 {
+        let entry = self.by_name.get(name).map(|index| &self.entries[*index]);
+        entry.map_or(0, |entry| entry.picture_losses.load(Ordering::Acquire))
     }
 
     /// What the stream `name` is, by its source.
@@ -305,6 +339,25 @@ mod tests {
         entry.post(&Note { phase: Phase::Waiting { retry_at: None }, turn: 9, ..Note::default() });
         assert_eq!(status().state, SourceState::Waiting { retry_in: None });
         assert_eq!(status().url, "http://first/x", "a number of no server is the source's");
+    }
+
+    #[test]
+    fn a_refusal_has_what_to_change_and_losses_add_up() {
+        let table = PullTable::new(&[pull("a", "http://h/x")], &PullTable::default());
+        let entry = table.iter().next().unwrap();
+        assert_eq!((table.refusal(&name("a")), table.picture_losses(&name("a"))), (None, 0));
+        let error = Some("it answered 404".to_owned());
+        entry.post(&Note { error: error.clone(), ..Note::default() });
+        assert_eq!(table.refusal(&name("a")), None, "it may come");
+        let remedy = Some("check the path".to_owned());
+        entry.post(&Note { error, remedy, ..Note::default() });
+        let refusal = table.refusal(&name("a")).unwrap();
+        assert_eq!((&*refusal.why, &*refusal.remedy), ("it answered 404", "check the path"));
+        for count in [2, 0, 3] {
+            entry.add_picture_losses(count);
+        }
+        assert_eq!(table.picture_losses(&name("a")), 5);
+        assert_eq!((table.refusal(&name("b")), table.picture_losses(&name("b"))), (None, 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! ```
 
 use super::publisher_slots::PublisherSlots;
-use super::table::Note;
+use super::table::{Note, PullEntry};
 use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
 use glassline_media::Time;
 use glassline_streams::status::RtpCounts;
@@ -14,12 +14,16 @@ use glassline_transport::rtp::coded::{self, Placed, TrackCounters};
 
 /// The tracks of one session, merged.
 #[derive(Default)]
-pub(super) struct TrackFeed(Option<Assembler>);
+pub(super) struct TrackFeed {
+    assembler: Option<Assembler>,
+    /// Pictures and packets of them that were lost, as far as that is told.
+    losses: u64,
+}
 
 impl TrackFeed {
     /// Whether it knows the tracks.
     pub(super) fn is_open(&self) -> bool {
-        self.0.is_some()
+        self.assembler.is_some()
     }
 
     /// Begins with tracks in these formats. Fails, in words for people, where MPEG-TS does not carry one.
@@ -41,13 +45,25 @@ impl TrackFeed {
             assembler.declare(number, format, now).map_err(|error| error.to_string())?;
         }
         assembler.expect(kinds, now);
-        self.0 = Some(assembler);
+        self.assembler = Some(assembler);
         Ok(())
+    }
+
+    /// Tells what has been lost of pictures, before what follows is passed on: it shows in no byte of the stream.
+    pub(super) fn tell_losses<'a>(
+        &mut self,
+        formats: impl Iterator<Item = &'a coded::Format>,
+        counters: impl Iterator<Item = TrackCounters>,
+        entry: &PullEntry,
+    ) {
+        let pictures = formats.zip(counters).filter(|(format, _)| format.audio().is_none());
+        let losses: u64 = pictures.map(|(_, track)| track.packets.lost + track.damaged).sum();
+        entry.add_picture_losses(losses.saturating_sub(std::mem::replace(&mut self.losses, losses)));
     }
 
     /// Takes a unit of track `track`.
     pub(super) fn push(&mut self, track: usize, placed: Placed, now: Time) {
-        if let Some(assembler) = &mut self.0 {
+        if let Some(assembler) = &mut self.assembler {
             let track = u16::try_from(track).unwrap_or(u16::MAX);
             assembler.push(track, placed.unit, placed.captured, now);
         }
@@ -61,7 +77,7 @@ impl TrackFeed {
         note: &mut Note,
         is_resumed: &mut bool,
     ) -> Result<bool, String> {
-        let Some(assembler) = &mut self.0 else { return Ok(false) };
+        let Some(assembler) = &mut self.assembler else { return Ok(false) };
         let mut has_any = false;
         while let Some(written) = assembler.poll() {
             if !slots.are_taken() {
@@ -82,12 +98,12 @@ impl TrackFeed {
 
     /// When [`TrackFeed::handle_timeout`] has something to do.
     pub(super) fn poll_timeout(&self) -> Time {
-        self.0.as_ref().and_then(Assembler::poll_timeout).unwrap_or(Time::NEVER)
+        self.assembler.as_ref().and_then(Assembler::poll_timeout).unwrap_or(Time::NEVER)
     }
 
     /// Gives up waiting for tracks that do not come.
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        if let Some(assembler) = &mut self.0 {
+        if let Some(assembler) = &mut self.assembler {
             assembler.handle_timeout(now);
         }
     }

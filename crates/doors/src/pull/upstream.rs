@@ -14,7 +14,7 @@ use glassline_delivery::stream::Block;
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve;
 use glassline_io::tcp::Connection;
-use glassline_io::tls::Session;
+use glassline_io::tls::{self, Session};
 use glassline_media::quantity::in_seconds;
 use glassline_media::{Time, Utc};
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,11 @@ impl Upstream {
             Ok(more) => more,
             Err(error) => {
                 let is_connected = !matches!(&self.link, Link::Open(wire) if wire.is_handshaking());
-                let failure = if is_connected { PullError::Lost } else { PullError::Connect };
+                let failure = match is_connected {
+                    true => PullError::Lost,
+                    false if tls::is_untrusted(&error) => PullError::Untrusted,
+                    false => PullError::Connect,
+                };
                 self.puller.handle_failure(failure(error.to_string()), context.now);
                 false
             }
@@ -372,7 +376,14 @@ impl Upstream {
         }
         let pull::Counts { sessions, failures, redirects, garbage_bytes } = counts;
         let turn = self.puller.turn();
-        self.note = Note { sessions, failures, redirects, garbage_bytes, error, turn, ..self.note.clone() };
+        let remedy = self.puller.error().filter(|error| {
+            // An answer that turns out to be no stream has begun a session.
+            let of_body = matches!(error, PullError::Refused(_) | PullError::NotMetacube { .. });
+            sessions <= u64::from(of_body)
+        });
+        let remedy = remedy.and_then(PullError::remedy).map(str::to_owned);
+        self.note =
+            Note { sessions, failures, redirects, garbage_bytes, error, turn, remedy, ..self.note.clone() };
         self.entry.post(&self.note);
     }
 }

@@ -303,7 +303,7 @@ impl State {
         while let Some(event) = self.demuxer.poll() {
             match event {
                 Event::Program(program) => self.follow(program),
-                Event::AccessUnit { pid, packet, unit } => self.unit(pid, packet, &unit, now),
+                Event::AccessUnit { pid, packet, unit, .. } => self.unit(pid, packet, &unit, now),
                 Event::Data { pid, packet, unit } => {
                     if let Some(stream) =
                         self.streams.iter_mut().find(|stream| stream.is_data(pid, unit.kind))

@@ -13,6 +13,7 @@ use rustls::{
     SignatureScheme,
 };
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,6 +74,19 @@ impl Connector {
     pub fn connect(&self, host: &str) -> Result<Session, TlsError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))?;
         Session::of_client(Arc::clone(&self.config), name)
+    }
+}
+
+/// Whether a handshake has failed since the server's certificate is not trusted: by no authority that is, for another name, or out of
+/// date. One that is not valid yet is none of those: a clock may be set later.
+pub fn is_untrusted(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
+    match error {
+        Some(RustlsError::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => false,
+        Some(RustlsError::InvalidCertificate(_)) => true,
+        _ => false,
     }
 }
 

@@ -16,7 +16,7 @@ mod session;
 mod validity;
 
 pub use certificates::{CertificateFiles, Identities, TlsError};
-pub use client::{Connector, Roots};
+pub use client::{Connector, Roots, is_untrusted};
 pub use session::{Flushed, READ_BYTES_MIN, Received, Session};
 pub use validity::Validity;
 

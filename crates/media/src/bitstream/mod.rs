@@ -10,6 +10,7 @@ pub mod h265;
 pub mod hdr;
 pub mod klv;
 pub mod latm;
+pub mod mavlink;
 pub mod mpeg_audio;
 pub mod opus;
 pub mod program_config;

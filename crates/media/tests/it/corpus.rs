@@ -13,6 +13,8 @@ mod flv;
 mod ivf;
 #[path = "../../../../fuzz/bodies/klv.rs"]
 mod klv;
+#[path = "../../../../fuzz/bodies/mavlink.rs"]
+mod mavlink;
 #[path = "../../../../fuzz/bodies/nal.rs"]
 mod nal;
 #[path = "../../../../fuzz/bodies/s302m.rs"]
@@ -88,6 +90,11 @@ fn captions_in_pictures() {
 #[test]
 fn klv_packets() {
     corpus::run("klv", klv::run);
+}
+
+#[test]
+fn lines_of_mavlink() {
+    corpus::run("mavlink", mavlink::run);
 }
 
 #[test]

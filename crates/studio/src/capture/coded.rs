@@ -1,22 +1,24 @@
 //! Pictures that come coded already: H.264 in a byte stream, from a file, from standard input, where a camera's own encoder
-//! writes it (`rpicam-vid -o -`), or from a capture device that codes.
+//! writes it (`rpicam-vid -o -`), from a capture device that codes, or from a stream that is fetched ([`fetched`](super::fetched)).
 //!
 //! A file's units are handed over when their time has come, by the rate that its parameter sets name. Standard input is
 //! treated as a camera: a unit is complete when the writer pauses behind it, and was captured when its first bytes came. A
 //! device hands over a unit in each buffer, with its own stamp.
 
-use super::source::{MAX_LOST, STOP_CHECK_INTERVAL, believed, sleep_until};
+use super::coded_outlet::{CodedItem, Outlet};
+use super::fetched::{self, Fetched};
+use super::source::{MAX_LOST, STOP_CHECK_INTERVAL, believed};
 use super::{CodedDevice, Error, Length, Result};
 use glassline_io::capture::v4l2::CodedV4l2;
 use glassline_io::capture::{CodedCapture, EncoderControls};
 use glassline_io::clock::Clock;
-use glassline_media::bitstream::h264::units::{Piece, Splitter};
-use glassline_media::bitstream::h264::{NalType, Sps, nals};
-use glassline_media::{FrameRate, Time, Utc};
+use glassline_media::FrameRate;
+use glassline_media::bitstream::h264::units::Splitter;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -30,30 +32,10 @@ const READS_WAITING: usize = 16;
 const PAUSE: Duration = Duration::from_millis(4);
 /// A file that has no picture in so many bytes is none.
 const LOOKED_AT_MAX: u64 = 1 << 20;
-/// Where parameter sets name no rate.
-const ASSUMED_RATE: FrameRate = match FrameRate::new(25, 1) {
-    Some(rate) => rate,
-    None => unreachable!(),
-};
 
 /// The descriptor itself: [`std::io::Stdin`] would copy short reads.
 pub(super) fn stdin() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
-}
-
-/// An access unit, or the rest of one.
-#[derive(Clone, Debug)]
-pub struct CodedItem {
-    /// The unit.
-    pub piece: Piece,
-    /// When it was captured, or came.
-    pub captured: Time,
-    /// The same by the wall clock.
-    pub captured_utc: Utc,
-    /// Pictures a second, where that is known.
-    pub rate: Option<FrameRate>,
-    /// Units were lost between the encoder and here, and this one may need them.
-    pub follows_gap: bool,
 }
 
 /// An input of coded pictures.
@@ -68,6 +50,7 @@ enum Kind {
     File { file: File, path: PathBuf },
     Stdin { file: File, begun: Vec<u8> },
     Device { capture: Box<dyn CodedCapture>, controls: Option<Box<dyn EncoderControls>>, name: String },
+    Fetched(Arc<dyn Fetched>),
 }
 
 impl CodedInput {
@@ -107,11 +90,26 @@ impl CodedInput {
         CodedInput { kind, looped: false, length, clock }
     }
 
+    /// The pictures of a stream that is fetched into this process.
+    #[must_use]
+    pub fn fetched(source: Arc<dyn Fetched>, length: Length, clock: Clock) -> CodedInput {
+        CodedInput { kind: Kind::Fetched(source), looped: false, length, clock }
+    }
+
+    /// Why there will be no picture, where that is known before [`CodedInput::run`]: a source that is fetched is refused.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Error> {
+        match &self.kind {
+            Kind::Fetched(source) => fetched::refused(&**source),
+            Kind::File { .. } | Kind::Stdin { .. } | Kind::Device { .. } => None,
+        }
+    }
+
     /// The controls of a device's encoder, once; `None` of files, and of standard input, where the writer has them.
     pub fn take_controls(&mut self) -> Option<Box<dyn EncoderControls>> {
         match &mut self.kind {
             Kind::Device { controls, .. } => controls.take(),
-            Kind::File { .. } | Kind::Stdin { .. } => None,
+            Kind::File { .. } | Kind::Stdin { .. } | Kind::Fetched(_) => None,
         }
     }
 
@@ -120,7 +118,7 @@ impl CodedInput {
     pub fn rate(&self) -> Option<FrameRate> {
         match &self.kind {
             Kind::Device { capture, .. } => capture.rate(),
-            Kind::File { .. } | Kind::Stdin { .. } => None,
+            Kind::File { .. } | Kind::Stdin { .. } | Kind::Fetched(_) => None,
         }
     }
 
@@ -157,59 +155,12 @@ impl CodedInput {
     /// Reading fails, or there is no picture in what is read.
     pub fn run(self, take: &dyn Fn(CodedItem) -> bool) -> Result<()> {
         let CodedInput { kind, looped, length, clock } = self;
-        let mut outlet =
-            Outlet { take, clock, length, number: 0, rate: None, start: None, follows_gap: false };
+        let mut outlet = Outlet::new(take, clock, length);
         match kind {
             Kind::Device { mut capture, name, .. } => run_device(&mut *capture, &name, &mut outlet),
             Kind::File { file, path } => run_file(file, &path, looped, &mut outlet),
             Kind::Stdin { file, begun } => run_live(file, begun, &mut outlet),
-        }
-    }
-}
-
-/// Hands units to `take` until the length is reached.
-struct Outlet<'a> {
-    take: &'a dyn Fn(CodedItem) -> bool,
-    clock: Clock,
-    length: Length,
-    /// Pictures so far.
-    number: u64,
-    rate: Option<FrameRate>,
-    /// When the first one was.
-    start: Option<Time>,
-    /// Units were lost since the last one.
-    follows_gap: bool,
-}
-
-impl Outlet<'_> {
-    /// Hands a unit over; false where that was the last.
-    fn push(&mut self, piece: Piece, captured: Time) -> bool {
-        if !piece.continues {
-            if self.length.ends_before(self.number, self.rate.unwrap_or(ASSUMED_RATE)) {
-                return false;
-            }
-            self.number += 1;
-        }
-        self.look(&piece);
-        let captured_utc = self.clock.utc_at(captured);
-        let follows_gap = std::mem::take(&mut self.follows_gap);
-        (self.take)(CodedItem { piece, captured, captured_utc, rate: self.rate, follows_gap })
-    }
-
-    /// Hands a unit of a file over when its time has come.
-    fn push_timed(&mut self, piece: Piece) -> bool {
-        self.look(&piece);
-        let start = *self.start.get_or_insert(self.clock.now());
-        let due = start + self.rate.unwrap_or(ASSUMED_RATE).time_of(self.number);
-        sleep_until(due, self.clock);
-        self.push(piece, due)
-    }
-
-    /// The rate that parameter sets name.
-    fn look(&mut self, piece: &Piece) {
-        if self.rate.is_none() && piece.key {
-            let sps = nals(&piece.data).find(|nal| nal.kind() == NalType::Sps);
-            self.rate = sps.and_then(|nal| Sps::parse(nal.payload()).ok()).and_then(|sps| sps.frame_rate);
+            Kind::Fetched(source) => fetched::run(&source, &mut outlet),
         }
     }
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::capture::coded_outlet::ASSUMED_RATE;
+use glassline_media::Time;
 use glassline_test_support::program::Scratch;
 use std::sync::Mutex;
 

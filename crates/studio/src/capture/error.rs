@@ -140,6 +140,30 @@ pub enum Error {
         /// How far it was looked at.
         bytes: u64,
     },
+    /// A source that is fetched has never come, and cannot as it is asked for.
+    #[error("{name}: {why}")]
+    Refused {
+        /// Its address, without secrets.
+        name: String,
+        /// What the last attempt came to.
+        why: String,
+        /// What has to be changed.
+        remedy: String,
+    },
+    /// A source that is fetched has pictures of another codec than H.264.
+    #[error("{name} sends {codec}, and only H.264 is sent on unchanged")]
+    OtherCodec {
+        /// Its address, without secrets.
+        name: String,
+        /// The codec's name.
+        codec: &'static str,
+    },
+    /// A source that is fetched has no pictures.
+    #[error("{name} has no pictures")]
+    NoPicturesFetched {
+        /// Its address, without secrets.
+        name: String,
+    },
     /// What was read is no WAVE file.
     #[error("{name}: {error}")]
     Wav {

@@ -12,7 +12,9 @@
 
 mod captions;
 mod coded;
+mod coded_outlet;
 mod error;
+mod fetched;
 mod ffmpeg;
 mod first_picture;
 mod input;
@@ -21,8 +23,10 @@ mod source;
 mod tracks;
 
 pub(crate) use captions::{CaptionItem, CaptionReader};
-pub use coded::{CodedInput, CodedItem};
+pub use coded::CodedInput;
+pub use coded_outlet::CodedItem;
 pub use error::{Error, ParseError};
+pub use fetched::Fetched;
 pub use ffmpeg::{Children, FfmpegInput};
 pub use first_picture::FirstPicture;
 pub use input::{CodedDevice, Input};

@@ -22,6 +22,7 @@ use super::chunk::{ChunkError, ChunkReader, ChunkWriter, Message};
 use super::handshake::{ClientHandshake, HandshakeError, RANDOM_BYTES};
 use super::message::{self, number};
 use super::metadata::shortened;
+use super::sent::{self, AUDIO, COMMANDS, CONTROL, OF_STREAM, VIDEO, WINDOW_BYTES};
 use glassline_media::Time;
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,18 +33,8 @@ use thiserror::Error;
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of messages that are not whole. Servers send commands.
 const LIMIT: usize = 64 << 10;
-/// The chunks that are sent. nginx-rtmp, OBS and services have this size; the 128 bytes that hold without it cost a header for each.
-const CHUNK_BYTES: u32 = 4096;
-/// The window that a server is asked to acknowledge by, in bytes.
-const WINDOW_BYTES: u32 = 2_500_000;
 /// A redirect is no longer than an address.
 const REDIRECT_MAX: usize = 2048;
-/// Chunk streams of what is sent.
-const CONTROL: u8 = 2;
-const COMMANDS: u8 = 3;
-const AUDIO: u8 = 4;
-const PUBLISHING: u8 = 5;
-const VIDEO: u8 = 6;
 /// Numbers of commands, by which they are answered.
 const CONNECT: f64 = 1.0;
 const RELEASE: f64 = 2.0;
@@ -247,7 +238,7 @@ impl ClientSession {
         amf0::write(&["@setDataFrame".into(), "onMetaData".into()], &mut payload);
         amf0::write_ecma_array(properties, &mut payload);
         // Metadata stand at time 0: services take another time for a jump.
-        self.send_of_stream(PUBLISHING, message::DATA, 0, payload);
+        self.send_of_stream(OF_STREAM, message::DATA, 0, payload);
     }
 
     /// Sends the body of an FLV tag of pictures or of sound, at a time in milliseconds, modulo 2³². Nothing is sent before the stream
@@ -451,11 +442,9 @@ impl ClientSession {
     }
 
     fn connect(&mut self) {
-        let size = message::protocol(message::SET_CHUNK_SIZE, CHUNK_BYTES.to_be_bytes().to_vec());
-        self.send(CONTROL, &size);
-        self.writer.set_chunk_size(CHUNK_BYTES);
-        let window = message::protocol(message::WINDOW_SIZE, WINDOW_BYTES.to_be_bytes().to_vec());
-        self.send(CONTROL, &window);
+        self.send(CONTROL, &sent::chunk_size());
+        self.writer.set_chunk_size(sent::CHUNK_BYTES);
+        self.send(CONTROL, &sent::window_size());
         let url = self.address.tc_url();
         let codecs = CODECS.iter().map(|letters| Value::from(*letters)).collect();
         let asked = object([
@@ -479,7 +468,7 @@ impl ClientSession {
     fn publish(&mut self) {
         let key = Value::String(self.address.key.clone());
         let values = ["publish".into(), PUBLISH.into(), Value::Null, key, "live".into()];
-        self.send(PUBLISHING, &message::command(self.stream, &values));
+        self.send(OF_STREAM, &message::command(self.stream, &values));
     }
 
     fn command(&mut self, stream: u32, values: &[Value]) {

@@ -15,6 +15,7 @@ pub mod client;
 pub mod handshake;
 mod message;
 pub mod metadata;
+mod sent;
 pub mod server;
 
 pub use address::Address;

@@ -25,6 +25,7 @@ use super::chunk::{ChunkError, ChunkReader, ChunkWriter, Message};
 use super::handshake::{Handshake, HandshakeError, RANDOM_BYTES};
 use super::message::{self, number};
 use super::metadata::{Metadata, shortened};
+use super::sent::{self, COMMANDS, CONTROL, OF_STREAM, WINDOW_BYTES};
 use glassline_media::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,16 +42,8 @@ const LIMIT_BEFORE: usize = 64 << 10;
 const LIMIT: usize = 20 << 20;
 /// Messages in an aggregate message that are taken.
 const PARTS_MAX: usize = 1024;
-/// The chunks that are sent: each answer fits one.
-const CHUNK_BYTES: u32 = 4096;
-/// The window that a client is asked to acknowledge by, and that it is asked to use itself, in bytes.
-const WINDOW_BYTES: u32 = 2_500_000;
 /// Message streams that a connection may create.
 const STREAMS_MAX: u32 = 16;
-/// Chunk streams of what is sent.
-const CONTROL: u8 = 2;
-const COMMANDS: u8 = 3;
-const STATUS: u8 = 5;
 
 /// The codecs that are taken by their four letters: those that MPEG-TS carries here.
 const VIDEO_CODECS: [&str; 3] = ["avc1", "hvc1", "av01"];
@@ -466,13 +459,12 @@ impl ServerSession {
         }
         (self.app, self.query) = (Some(app.to_owned()), query.map(str::to_owned));
         self.agent = shortened(text("flashVer"));
-        let window = WINDOW_BYTES.to_be_bytes();
-        self.send(CONTROL, &message::protocol(message::WINDOW_SIZE, window.to_vec()));
-        let bandwidth = [&window[..], &[message::LIMIT_DYNAMIC]].concat();
+        self.send(CONTROL, &sent::window_size());
+        // It is asked to use the same window itself.
+        let bandwidth = [&WINDOW_BYTES.to_be_bytes()[..], &[message::LIMIT_DYNAMIC]].concat();
         self.send(CONTROL, &message::protocol(message::SET_PEER_BANDWIDTH, bandwidth));
-        let size = message::protocol(message::SET_CHUNK_SIZE, CHUNK_BYTES.to_be_bytes().to_vec());
-        self.send(CONTROL, &size);
-        self.writer.set_chunk_size(CHUNK_BYTES);
+        self.send(CONTROL, &sent::chunk_size());
+        self.writer.set_chunk_size(sent::CHUNK_BYTES);
         let mut properties =
             vec![("fmsVer".to_owned(), "FMS/3,0,1,123".into()), ("capabilities".to_owned(), 31.0.into())];
         let is_enhanced = ["fourCcList", "videoFourCcInfoMap", "audioFourCcInfoMap", "capsEx"];
@@ -527,7 +519,7 @@ impl ServerSession {
     fn status(&mut self, stream: u32, level: &str, code: &str, words: &str) {
         let told = [("level", level.into()), ("code", code.into()), ("description", words.into())];
         let values = ["onStatus".into(), 0.0.into(), Value::Null, object(told)];
-        self.send(STATUS, &message::command(stream, &values));
+        self.send(OF_STREAM, &message::command(stream, &values));
     }
 
     fn send(&mut self, chunk_stream: u8, message: &Message) {

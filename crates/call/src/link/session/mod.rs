@@ -17,6 +17,7 @@ mod account;
 mod delays;
 mod peer;
 mod peers;
+mod queues;
 mod run;
 mod shared;
 
@@ -29,7 +30,7 @@ use bytes::Bytes;
 use glassline_io::containment::{Border, Panicked, contain};
 use glassline_media::Utc;
 use glassline_media::quantity::ByteRate;
-use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
+use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options, Received};
 use peers::Peers;
 use run::Run;
 use shared::{Message, Running, Shared};
@@ -37,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -152,12 +153,21 @@ pub trait Output: Send {
     fn write(&mut self, message: &Bytes) -> io::Result<()>;
 
     /// As [`Output::write`], with the time at which the peer read the message, by its wall clock; `None` where the peer's channel
-    /// is not [`Options::stamped`]. This is what the session calls.
+    /// is not [`Options::stamped`].
     ///
     /// # Errors
     /// As those of [`Output::write`].
     fn write_stamped(&mut self, message: &Bytes, _stamp: Option<Utc>) -> io::Result<()> {
         self.write(message)
+    }
+
+    /// As [`Output::write_stamped`], with all that is known of when it came, and the link that it came by. This is what the session
+    /// calls.
+    ///
+    /// # Errors
+    /// As those of [`Output::write`].
+    fn write_received(&mut self, message: &Received, _link: &Link) -> io::Result<()> {
+        self.write_stamped(&message.bytes, message.stamp)
     }
 
     /// Writes out what waits in a buffer.
@@ -166,26 +176,6 @@ pub trait Output: Send {
     /// As those of [`Output::write`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Ends when all senders have gone.
-impl Input for Receiver<Bytes> {
-    fn next(&mut self) -> io::Result<Option<Bytes>> {
-        Ok(self.recv().ok())
-    }
-}
-
-impl Output for Sender<Bytes> {
-    fn write(&mut self, message: &Bytes) -> io::Result<()> {
-        self.send(message.clone()).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-}
-
-/// The link holds the peer back while the queue is full.
-impl Output for SyncSender<Bytes> {
-    fn write(&mut self, message: &Bytes) -> io::Result<()> {
-        self.send(message.clone()).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 

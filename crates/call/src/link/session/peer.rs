@@ -363,7 +363,7 @@ fn write(shared: &Shared, peer: &Peer, channel: u8) {
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
         let write = |message: Received| {
             stamps.extend(message.stamp);
-            output.write_stamped(&message.bytes, message.stamp)
+            output.write_received(&message, &peer.link)
         };
         let written = messages.drain(..).try_for_each(write).and_then(|()| output.flush());
         if !stamps.is_empty() {

@@ -42,9 +42,15 @@ mod tag {
     pub(super) const LATITUDE: u8 = 13;
     pub(super) const LONGITUDE: u8 = 14;
     pub(super) const ALTITUDE: u8 = 15;
+    pub(super) const HORIZONTAL_VIEW: u8 = 16;
+    pub(super) const VERTICAL_VIEW: u8 = 17;
+    pub(super) const RELATIVE_AZIMUTH: u8 = 18;
+    pub(super) const RELATIVE_ELEVATION: u8 = 19;
+    pub(super) const RELATIVE_ROLL: u8 = 20;
     pub(super) const CENTRE_LATITUDE: u8 = 23;
     pub(super) const CENTRE_LONGITUDE: u8 = 24;
     pub(super) const VERSION: u8 = 65;
+    pub(super) const ELLIPSOID_HEIGHT: u8 = 75;
     pub(super) const PITCH_FULL: u8 = 90;
     pub(super) const ROLL_FULL: u8 = 91;
 }
@@ -72,6 +78,18 @@ pub struct Set {
     pub longitude_deg: Option<f64>,
     /// The same, metres above the mean level of the sea.
     pub altitude_m: Option<f64>,
+    /// The same, metres above the ellipsoid of WGS 84.
+    pub ellipsoid_height_m: Option<f64>,
+    /// What the picture spans from left to right, degrees.
+    pub horizontal_view_deg: Option<f64>,
+    /// What it spans from top to bottom, degrees.
+    pub vertical_view_deg: Option<f64>,
+    /// Where the sensor points, degrees clockwise from the platform's nose, seen from above the platform.
+    pub relative_azimuth_deg: Option<f64>,
+    /// The same, degrees above the plane of the platform.
+    pub relative_elevation_deg: Option<f64>,
+    /// How far the sensor is turned about the direction in which it points, degrees.
+    pub relative_roll_deg: Option<f64>,
     /// Where the middle of the picture is, degrees north.
     pub centre_latitude_deg: Option<f64>,
     /// The same, degrees east.
@@ -114,6 +132,12 @@ impl Set {
             tag::LATITUDE => self.latitude_deg = signed32(value, 90.0),
             tag::LONGITUDE => self.longitude_deg = signed32(value, 180.0),
             tag::ALTITUDE => self.altitude_m = unsigned(value, -900.0, 19_000.0),
+            tag::HORIZONTAL_VIEW => self.horizontal_view_deg = unsigned(value, 0.0, 180.0),
+            tag::VERTICAL_VIEW => self.vertical_view_deg = unsigned(value, 0.0, 180.0),
+            tag::RELATIVE_AZIMUTH => self.relative_azimuth_deg = unsigned32(value, 360.0),
+            tag::RELATIVE_ELEVATION => self.relative_elevation_deg = signed32(value, 180.0),
+            tag::RELATIVE_ROLL => self.relative_roll_deg = unsigned32(value, 360.0),
+            tag::ELLIPSOID_HEIGHT => self.ellipsoid_height_m = unsigned(value, -900.0, 19_000.0),
             tag::CENTRE_LATITUDE => self.centre_latitude_deg = signed32(value, 90.0),
             tag::CENTRE_LONGITUDE => self.centre_longitude_deg = signed32(value, 180.0),
             tag::VERSION => self.version = <[u8; 1]>::try_from(value).ok().map(|[version]| version),
@@ -149,6 +173,12 @@ fn text(value: &[u8]) -> Option<String> {
 fn unsigned(value: &[u8], least: f64, most: f64) -> Option<f64> {
     let number = u16::from_be_bytes(value.try_into().ok()?);
     Some(least + f64::from(number) * (most - least) / f64::from(u16::MAX))
+}
+
+/// 32 bits over a circle.
+fn unsigned32(value: &[u8], most: f64) -> Option<f64> {
+    let number = u32::from_be_bytes(value.try_into().ok()?);
+    Some(f64::from(number) * most / f64::from(u32::MAX))
 }
 
 /// 16 bits over a range around 0.
@@ -199,9 +229,15 @@ mod tests {
             (13, &[0x55, 0x95, 0xb6, 0x6d]),
             (14, &[0x5b, 0x53, 0x60, 0xc4]),
             (15, &[0xc2, 0x21]),
+            (16, &[0xcd, 0x9c]),
+            (17, &[0xd9, 0x17]),
+            (18, &[0x72, 0x4a, 0x0a, 0x20]),
+            (19, &[0x87, 0xf8, 0x4b, 0x86]),
+            (20, &[0x7d, 0xc5, 0x5e, 0xce]),
             (23, &[0xf1, 0x01, 0xa2, 0x29]),
             (24, &[0x14, 0xbc, 0x08, 0x2b]),
             (65, &[0x0d]),
+            (75, &[0xc2, 0x21]),
         ]);
         let set = Set::parse(&Packet::parse(&bytes).unwrap()).unwrap();
         // 2008-10-24T00:13:29.913Z.
@@ -214,6 +250,12 @@ mod tests {
         near(set.latitude_deg, 60.176_822_966_978_335, 1e-12);
         near(set.longitude_deg, 128.426_759_042_045_4, 1e-12);
         near(set.altitude_m, 14_190.719_462_882_428, 1e-9);
+        near(set.horizontal_view_deg, 144.571_298, 1e-6);
+        near(set.vertical_view_deg, 152.643_626, 1e-6);
+        near(set.relative_azimuth_deg, 160.719_211_474_396, 4.3e-8);
+        near(set.relative_elevation_deg, -168.792_324_833_941, 4.3e-8);
+        near(set.relative_roll_deg, 176.865_437_690_572, 4.3e-8);
+        near(set.ellipsoid_height_m, 14_190.719_462_882_428, 1e-9);
         near(set.centre_latitude_deg, -10.542_388_633_146_132, 1e-12);
         near(set.centre_longitude_deg, 29.157_890_122_923, 1e-12);
         assert_eq!(set.checksum_right, Some(true));
@@ -233,6 +275,19 @@ mod tests {
         assert_eq!(Set::parse(&Packet::parse(&bytes).unwrap()), None, "another set");
     }
 
+    /// Neither tag reaches a roll beyond 90 degrees: one of them says so, which is enough.
+    #[test]
+    fn an_angle_that_no_tag_reaches_is_out_of_range_in_one() {
+        for (roll, full) in [(60.0, true), (-90.0, true), (90.5, false), (179.0, false)] {
+            let bytes = Set { roll_deg: Some(roll), ..Set::default() }.write();
+            let packet = Packet::parse(&bytes).unwrap();
+            let value = |wanted| items(packet.value).find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
+            assert_eq!(value(u32::from(tag::ROLL)), Some(&[0x80, 0][..]), "{roll}");
+            assert_eq!(value(u32::from(tag::ROLL_FULL)).is_some(), full, "{roll}");
+            assert_eq!(Set::parse(&packet).unwrap().roll_deg.is_some(), full, "{roll}");
+        }
+    }
+
     #[test]
     fn texts_of_strangers_reach_no_terminal_as_they_are() {
         let bytes = packet(&[(3, b"\x1b[2Jevil\0\0")]);
@@ -246,12 +301,15 @@ mod tests {
         fn a_set_survives(
             micros in any::<u64>(), heading in 0.0f64..359.99, pitch in -90.0f64..90.0, roll in -90.0f64..90.0,
             latitude in -90.0f64..=90.0, longitude in -180.0f64..=180.0, altitude in -900.0f64..19_000.0,
-            mission in "[a-z]{1,40}",
+            mission in "[a-z]{1,40}", view in proptest::array::uniform2(0.0f64..=180.0),
+            pointing in (0.0f64..359.999, -180.0f64..=180.0, 0.0f64..359.999), ellipsoid in -900.0f64..19_000.0,
         ) {
             let set = Set {
                 time_micros: Some(micros), mission: Some(mission), heading_deg: Some(heading), pitch_deg: Some(pitch),
                 roll_deg: Some(roll), latitude_deg: Some(latitude), longitude_deg: Some(longitude),
-                altitude_m: Some(altitude), ..Set::default()
+                altitude_m: Some(altitude), ellipsoid_height_m: Some(ellipsoid), horizontal_view_deg: Some(view[0]),
+                vertical_view_deg: Some(view[1]), relative_azimuth_deg: Some(pointing.0),
+                relative_elevation_deg: Some(pointing.1), relative_roll_deg: Some(pointing.2), ..Set::default()
             };
             let bytes = set.write();
             let packet = Packet::parse(&bytes).unwrap();
@@ -266,6 +324,12 @@ mod tests {
             near(read.latitude_deg, latitude, 2.2e-8);
             near(read.longitude_deg, longitude, 4.3e-8);
             near(read.altitude_m, altitude, 0.16);
+            near(read.ellipsoid_height_m, ellipsoid, 0.16);
+            near(read.horizontal_view_deg, view[0], 0.0014);
+            near(read.vertical_view_deg, view[1], 0.0014);
+            near(read.relative_azimuth_deg, pointing.0, 4.3e-8);
+            near(read.relative_elevation_deg, pointing.1, 4.3e-8);
+            near(read.relative_roll_deg, pointing.2, 4.3e-8);
         }
 
         #[test]
@@ -273,7 +337,8 @@ mod tests {
             let [heading, pitch, roll, latitude, longitude, altitude] = values.map(Some);
             let set = Set {
                 heading_deg: heading, pitch_deg: pitch, roll_deg: roll, latitude_deg: latitude, longitude_deg: longitude,
-                altitude_m: altitude, ..Set::default()
+                altitude_m: altitude, ellipsoid_height_m: altitude, horizontal_view_deg: pitch,
+                relative_azimuth_deg: heading, relative_elevation_deg: roll, ..Set::default()
             };
             let bytes = set.write();
             prop_assert!(Set::parse(&Packet::parse(&bytes).unwrap()).unwrap().checksum_right.unwrap());

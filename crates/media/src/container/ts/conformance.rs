@@ -294,7 +294,7 @@ impl State {
         while let Some(event) = self.demuxer.poll() {
             match event {
                 Event::Program(program) => self.follow(program),
-                Event::AccessUnit { pid, packet, unit } => self.unit(pid, packet, &unit, now),
+                Event::AccessUnit { pid, packet, unit, .. } => self.unit(pid, packet, &unit, now),
                 Event::Data { .. } | Event::Pcr { .. } => {}
             }
         }

@@ -17,7 +17,9 @@ use super::continuity::{Continuity, ContinuityChecker};
 use super::metadata::{Collector, DataUnit, Found};
 use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
 use super::pes::PesHeader;
-use super::pictures::{Damage, Given, Pictures};
+pub use super::picture_times::Follows;
+use super::picture_times::Given;
+use super::pictures::{Damage, Pictures};
 use super::psi::{DataKind, Program, STREAM_TYPE_LATM};
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
@@ -28,7 +30,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// A PES packet of sound, or a picture, that grows beyond this is dropped.
-pub const PES_MAX_BYTES: usize = super::pictures::UNIT_MAX_BYTES;
+pub const PES_MAX_BYTES: usize = super::picture_times::UNIT_MAX_BYTES;
 /// Streams of one program that are followed; with [`PES_MAX_BYTES`] this bounds the memory.
 pub const STREAMS_MAX: usize = 8;
 /// Streams of data of one program that are followed beside those, where they are asked for; each holds 64 KiB at most.
@@ -55,6 +57,8 @@ pub enum Event {
         pid: u16,
         /// Number of the packet with which its PES packet began, all packets counted from 0.
         packet: u64,
+        /// How a picture follows the one before it; of sound always [`Follows::Directly`].
+        follows: Follows,
         /// The unit; PTS and DTS are unwrapped, all streams on one scale.
         unit: AccessUnit,
     },
@@ -192,6 +196,39 @@ impl Demuxer {
     /// The next event, in the order of the stream.
     pub fn poll(&mut self) -> Option<Event> {
         self.state.events.pop_front()
+    }
+
+    /// Bytes of pictures that have begun and are not given: of those of which the end does not show before the next one begins.
+    #[must_use]
+    pub fn begun_bytes(&self) -> usize {
+        let pictures = self.state.streams.iter().filter_map(|stream| match &stream.body {
+            Body::Pictures(pictures) => Some(pictures.begun_bytes()),
+            Body::Sound(_) => None,
+        });
+        pictures.fold(0, usize::saturating_add)
+    }
+
+    /// The source sends nothing for so long that the picture which has begun is whole, as far as the caller can know: it is given
+    /// now, and not with the first bytes of the next one. What follows of it nevertheless comes as [`Follows::Rest`]. Poll
+    /// afterwards.
+    pub fn pause(&mut self) {
+        let State { streams, counters, events, .. } = &mut self.state;
+        for stream in streams {
+            let pid = stream.pid;
+            if let Body::Pictures(pictures) = &mut stream.body {
+                pictures.pause(&mut |given| events.push_back(given.into_event(pid)));
+                counters.take(pictures);
+            }
+        }
+    }
+
+    /// Whether what comes of pictures may still belong to one that [`Demuxer::pause`] gave.
+    #[must_use]
+    pub fn is_behind_pause(&self) -> bool {
+        self.state.streams.iter().any(|stream| match &stream.body {
+            Body::Pictures(pictures) => pictures.is_behind_pause(),
+            Body::Sound(_) => false,
+        })
     }
 
     /// The stream has ended: units of open length are complete.
@@ -352,10 +389,12 @@ impl Stream {
             // What begins anew behind an announced jump leaves what was before it as it is.
             Continuity::Signalled { .. } if packet.unit_start && packet.has_payload => self.end(sink),
             Continuity::Lost { .. } | Continuity::Signalled { follows: false } => self.lose(sink),
-            Continuity::Signalled { follows: true }
-            | Continuity::First
-            | Continuity::Continuous
-            | Continuity::Unchecked => {}
+            Continuity::Signalled { follows: true } => {
+                if let Body::Pictures(pictures) = &mut self.body {
+                    pictures.note_gap();
+                }
+            }
+            Continuity::First | Continuity::Continuous | Continuity::Unchecked => {}
         }
         if !packet.has_payload || packet.scrambled {
             return;
@@ -367,8 +406,7 @@ impl Stream {
                     pictures.begin(number, packet.random_access());
                 }
                 let events = &mut *sink.events;
-                let give =
-                    &mut |Given { packet, unit }| events.push_back(Event::AccessUnit { pid, packet, unit });
+                let give = &mut |given: Given| events.push_back(given.into_event(pid));
                 pictures.push(packet.payload, sink.reference, give);
                 sink.counters.take(pictures);
             }
@@ -417,13 +455,18 @@ impl Stream {
         match &mut self.body {
             Body::Pictures(pictures) => {
                 let events = &mut *sink.events;
-                pictures.finish(&mut |Given { packet, unit }| {
-                    events.push_back(Event::AccessUnit { pid, packet, unit });
-                });
+                pictures.finish(&mut |given| events.push_back(given.into_event(pid)));
                 sink.counters.take(pictures);
             }
             Body::Sound(sound) => sound.end(pid, sink),
         }
+    }
+}
+
+impl Given {
+    fn into_event(self, pid: u16) -> Event {
+        let Given { packet, follows, unit } = self;
+        Event::AccessUnit { pid, packet, follows, unit }
     }
 }
 
@@ -484,7 +527,8 @@ impl Sound {
             let Unit { data, pts, dts } = unit;
             let stamps = crate::Stamps::default();
             let unit = AccessUnit { codec, data, pts, dts, random_access: true, stamps };
-            sink.events.push_back(Event::AccessUnit { pid, packet, unit });
+            let follows = Follows::Directly;
+            sink.events.push_back(Event::AccessUnit { pid, packet, follows, unit });
         });
     }
 }

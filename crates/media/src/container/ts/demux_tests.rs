@@ -465,3 +465,6 @@ fn he_aac_in_latm_is_known_in_front_of_its_units() {
     assert_eq!(said, [Some(None), Some(Some(he_aac)), None, None, None]);
     assert_eq!(demuxer.program().unwrap().audio().unwrap().he_aac, Some(he_aac));
 }
+
+#[path = "demux_pause_tests.rs"]
+mod pauses;

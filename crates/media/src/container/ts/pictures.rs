@@ -11,7 +11,7 @@
 //!
 //! A unit is given with its last byte where that shows: at the mark that our own muxer ends units with, and at the end of a PES
 //! packet with a length, once several of them were ends of units and none was not, and where one of those was longer. Otherwise
-//! it is given with the first bytes of the next one.
+//! it is given with the first bytes of the next one, or when the caller says that the source pauses ([`Pictures::pause`]).
 #![cfg_attr(
     not(test),
     deny(
@@ -24,35 +24,26 @@
 
 use super::parameter_sets::{ParameterSets, ShownSets, first_slice};
 use super::pes::PesHeader;
-use crate::access_unit::{AccessUnit, Codec};
+use super::picture_times::{
+    Cut, DEFAULT_PICTURE_TICKS, Follows, Given, PICTURE_TICKS, Times, UNIT_MAX_BYTES, given,
+};
+use crate::access_unit::Codec;
 use crate::bitstream::h264::{self, END_OF_UNIT};
 use crate::bitstream::unit_finder::{Syntax, UnitFinder, first_begin, with_leading_zero};
 use crate::time::Ticks;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// A unit that grows beyond this is dropped.
-pub(super) const UNIT_MAX_BYTES: usize = 8 << 20;
 /// The header of a PES packet at most.
 const PES_HEADER_MAX_BYTES: usize = 9 + 255;
 /// A PES packet of about the length that its field can say was cut for it.
 const PES_FULL_BYTES: usize = 60_000;
 /// So many ends of PES packets that were ends of units make the next ones trusted.
 const WHOLE_ENDS: u8 = 3;
-/// Units that wait at most for a time stamp that tells how far they lie apart, as long as they have fewer bytes than one may have.
-const WAITING_MAX: usize = 64;
 /// PES packets that begin in one unit at most; of more, those that say nothing are not remembered, nor then the first ones.
 const MARKS_MAX: usize = 64;
-/// Ticks of a picture that are believed: 1 to 300 a second.
-const PICTURE_TICKS: std::ops::RangeInclusive<i64> = 300..=90_000;
-/// Ticks of a picture of which nothing else is known.
-const DEFAULT_PICTURE_TICKS: i64 = 3600;
-
-/// A unit, with the packet that its PES packet began with.
-pub(super) struct Given {
-    pub(super) packet: u64,
-    pub(super) unit: AccessUnit,
-}
+/// Bytes of the rest of a unit that are given before its end shows: all that is held is looked through for that each time.
+const REST_BYTES: usize = 16 << 10;
 
 /// What went wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,28 +131,18 @@ pub(super) struct Pictures {
     marks: VecDeque<Mark>,
     /// What is held begins with a unit; otherwise in the middle of one.
     is_aligned: bool,
-    /// What was given last was taken as whole at the end of its PES packet.
+    /// What was given last was taken as whole at the end of its PES packet, or when the source paused.
     is_guess: bool,
+    /// It was taken so when the source paused, and with which packet its PES packet began: what follows of it is given.
+    paused: Option<u64>,
+    /// What was before the next unit is not all there.
+    has_gap: bool,
+    /// Nor what is before the one behind that.
+    has_gap_behind: bool,
     ends: Ends,
     sets: ParameterSets,
     times: Times,
     damage: Damage,
-}
-
-/// Gives units their times.
-#[derive(Clone, Debug, Default)]
-struct Times {
-    /// Of the last unit that brought some.
-    last: Option<(Ticks, Ticks)>,
-    /// Units since then.
-    since: i64,
-    /// Ticks of a picture, as the stamps have it.
-    measured: Option<i64>,
-    /// Ticks of a picture, as the last parameter set has it.
-    stated: Option<i64>,
-    /// What came since then, and waits for the next stamp; its bytes.
-    waiting: Vec<(u64, Bytes, bool)>,
-    waiting_bytes: usize,
 }
 
 impl Pictures {
@@ -177,6 +158,9 @@ impl Pictures {
             marks: VecDeque::new(),
             is_aligned: false,
             is_guess: false,
+            paused: None,
+            has_gap: false,
+            has_gap_behind: false,
             ends: Ends::default(),
             sets: ParameterSets::default(),
             times: Times::default(),
@@ -189,11 +173,23 @@ impl Pictures {
         std::mem::take(&mut self.damage)
     }
 
+    /// What follows may not continue what was before: neither does the unit behind the one that has begun, if one has.
+    pub(super) fn note_gap(&mut self) {
+        if self.held.is_empty() {
+            self.has_gap = true;
+        } else {
+            self.has_gap_behind = true;
+        }
+    }
+
     /// Packets are missing: what is begun is no whole unit, and the next unit begins where it shows.
     pub(super) fn lose(&mut self) {
-        if !self.held.is_empty() || matches!(self.pes, Pes::Header { .. }) {
+        // Of one that was given when the source paused, the rest may be what is missing.
+        let is_open = self.paused.is_some() && !matches!(self.pes, Pes::None);
+        if !self.held.is_empty() || is_open || matches!(self.pes, Pes::Header { .. }) {
             self.count_damaged();
         }
+        self.has_gap = true;
         self.forget();
         self.times.forget();
     }
@@ -204,6 +200,7 @@ impl Pictures {
         self.marks.clear();
         self.finder.restart();
         (self.pes, self.is_aligned, self.is_guess, self.ends.last) = (Pes::None, false, false, None);
+        (self.paused, self.has_gap_behind) = (None, false);
     }
 
     /// A PES packet begins with the transport packet of this number.
@@ -277,6 +274,7 @@ impl Pictures {
         self.pes = Pes::Payload { left, bytes: came };
         if self.held.len().saturating_add(bytes.len()) > UNIT_MAX_BYTES {
             self.damage.oversized = self.damage.oversized.saturating_add(1);
+            self.has_gap = true;
             self.forget();
             return;
         }
@@ -301,6 +299,49 @@ impl Pictures {
         }
     }
 
+    /// Bytes of the picture that has begun.
+    pub(super) fn begun_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether what comes may still be the rest of a picture that was given when the source paused.
+    pub(super) fn is_behind_pause(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// The source pauses, and a picture is whole as far as one can know: it is given. What follows of it nevertheless is given as
+    /// [`Follows::Rest`].
+    pub(super) fn pause(&mut self, give: &mut dyn FnMut(Given)) {
+        let is_open = match self.pes {
+            Pes::None => true,
+            Pes::Header { .. } => false,
+            Pes::Payload { left, .. } => left.is_none_or(|left| left == 0),
+        };
+        if self.syntax.is_none() || !is_open {
+            return;
+        }
+        let packet = self.marks.iter().rev().find(|mark| mark.at == 0).map_or(0, |mark| mark.packet);
+        let had_bytes = self.held.len();
+        self.take_all(give);
+        if self.held.is_empty() && had_bytes > 0 {
+            // Its rest has its times, which therefore have to be known.
+            let (codec, ticks) = (self.codec, self.times.ticks().unwrap_or(DEFAULT_PICTURE_TICKS));
+            self.times.release(codec, ticks, give);
+            self.is_guess = true;
+            self.paused = self.paused.or(Some(packet));
+        }
+    }
+
+    /// Gives the first `bytes` of what is held as the rest of the unit that was given when the source paused, if they are that.
+    fn give_rest(&mut self, bytes: usize, give: &mut dyn FnMut(Given)) {
+        let (Some(packet), Some((pts, dts))) = (self.paused, self.times.latest()) else { return };
+        if is_rest(&self.held[..bytes]) {
+            let data = self.split(bytes);
+            let cut = Cut { packet, follows: Follows::Rest, data, key: false };
+            give(given(self.codec, cut, pts, dts));
+        }
+    }
+
     /// The stream pauses, or ends: what is held is a whole unit as far as one can know.
     pub(super) fn finish(&mut self, give: &mut dyn FnMut(Given)) {
         match self.pes {
@@ -314,16 +355,18 @@ impl Pictures {
         self.forget();
         let (codec, ticks) = (self.codec, self.times.ticks().unwrap_or(DEFAULT_PICTURE_TICKS));
         self.times.release(codec, ticks, give);
+        self.has_gap = true;
     }
 
     fn count_damaged(&mut self) {
         self.damage.damaged = self.damage.damaged.saturating_add(1);
+        self.has_gap = true;
     }
 
     /// Gives the units behind which others have begun; with `is_whole` nothing follows what is held for now.
     fn cut(&mut self, is_whole: bool, give: &mut dyn FnMut(Given)) {
         let Some(syntax) = self.syntax else { return };
-        if !self.is_aligned && !self.align(syntax) {
+        if !self.is_aligned && !self.align(syntax, give) {
             return;
         }
         while let Some(cut) = self.finder.next(&self.held, is_whole) {
@@ -335,20 +378,33 @@ impl Pictures {
     }
 
     /// Drops what lies before the first unit that begins. Returns whether one does.
-    fn align(&mut self, syntax: Syntax) -> bool {
-        let Some(begin) = first_begin(syntax, &self.held) else {
+    fn align(&mut self, syntax: Syntax, give: &mut dyn FnMut(Given)) -> bool {
+        let Some(mut begin) = first_begin(syntax, &self.held) else {
             // What may be the beginning of a start code, and what stands behind one, stays.
-            let keep = self.held.len().saturating_sub(8);
-            self.split(keep);
+            let behind = |held: &BytesMut| held.len().saturating_sub(8);
+            if self.paused.is_some() {
+                if self.held.len() < REST_BYTES {
+                    return false;
+                }
+                self.give_rest(behind(&self.held), give);
+            }
+            self.split(behind(&self.held));
             return false;
         };
         if self.is_guess && is_rest(&self.held[..begin]) {
-            self.ends.is_crossed = true;
-            self.count_damaged();
+            if self.paused.is_some() {
+                let before = self.held.len();
+                self.give_rest(begin, give);
+                begin = begin.saturating_sub(before.saturating_sub(self.held.len()));
+            } else {
+                self.ends.is_crossed = true;
+                self.count_damaged();
+            }
         }
         self.split(begin);
         self.is_aligned = true;
         self.is_guess = false;
+        self.paused = None;
         self.finder.restart();
         true
     }
@@ -372,6 +428,8 @@ impl Pictures {
             self.split(self.held.len());
             self.finder.restart();
             self.is_aligned = self.syntax.is_none();
+        } else if !self.is_aligned && self.paused.is_some() {
+            self.give_rest(self.held.len().saturating_sub(mark), give);
         }
     }
 
@@ -414,7 +472,10 @@ impl Pictures {
             return;
         }
         let (data, key) = self.complete(data);
-        if !self.times.give(self.codec, (packet, data, key || announced), stamps, give) {
+        let follows = if self.has_gap { Follows::Gap } else { Follows::Directly };
+        self.has_gap = std::mem::take(&mut self.has_gap_behind);
+        let cut = Cut { packet, follows, data, key: key || announced };
+        if !self.times.give(self.codec, cut, stamps, give) {
             self.count_damaged();
         }
     }
@@ -453,74 +514,8 @@ fn stated_ticks(sets: &[u8]) -> Option<i64> {
     ticks.checked_div(rate.numerator().into()).filter(|ticks| PICTURE_TICKS.contains(ticks))
 }
 
-impl Times {
-    /// What follows lies at no known distance from what was.
-    fn forget(&mut self) {
-        (self.last, self.waiting_bytes) = (None, 0);
-        self.waiting.clear();
-    }
-
-    /// How far pictures lie apart, if that is known.
-    fn ticks(&self) -> Option<i64> {
-        self.measured.or(self.stated)
-    }
-
-    /// Gives a unit with its time, or keeps it until that is known. Returns false where it never will be.
-    fn give(
-        &mut self,
-        codec: Codec,
-        unit: (u64, Bytes, bool),
-        stamps: Option<(Ticks, Ticks)>,
-        give: &mut dyn FnMut(Given),
-    ) -> bool {
-        let Some((pts, dts)) = stamps else {
-            let Some((last_pts, last_dts)) = self.last else { return false };
-            self.since = self.since.saturating_add(1);
-            match self.ticks() {
-                Some(ticks) if self.waiting.is_empty() => {
-                    let later = Ticks(ticks.saturating_mul(self.since));
-                    give(given(codec, unit, last_pts + later, last_dts + later));
-                }
-                _ => {
-                    self.waiting_bytes = self.waiting_bytes.saturating_add(unit.1.len());
-                    self.waiting.push(unit);
-                    if self.waiting.len() >= WAITING_MAX || self.waiting_bytes > UNIT_MAX_BYTES {
-                        self.measured = Some(DEFAULT_PICTURE_TICKS);
-                        self.release(codec, DEFAULT_PICTURE_TICKS, give);
-                    }
-                }
-            }
-            return true;
-        };
-        if let Some((_, last_dts)) = self.last {
-            let between = (dts - last_dts).0.checked_div(self.since.saturating_add(1)).unwrap_or(0);
-            self.measured = Some(between).filter(|ticks| PICTURE_TICKS.contains(ticks)).or(self.measured);
-            self.release(codec, self.ticks().unwrap_or(DEFAULT_PICTURE_TICKS), give);
-        }
-        (self.last, self.since) = (Some((pts, dts)), 0);
-        give(given(codec, unit, pts, dts));
-        true
-    }
-
-    /// Gives what waits, so far apart.
-    fn release(&mut self, codec: Codec, ticks: i64, give: &mut dyn FnMut(Given)) {
-        let Some((pts, dts)) = self.last else { return };
-        let first = self.since.saturating_sub(i64::try_from(self.waiting.len()).unwrap_or(0));
-        self.waiting_bytes = 0;
-        for (number, unit) in (first.saturating_add(1)..).zip(self.waiting.drain(..)) {
-            let later = Ticks(ticks.saturating_mul(number));
-            give(given(codec, unit, pts + later, dts + later));
-        }
-    }
-}
-
 /// Whether what stands before the first unit belongs to a picture that was given already.
 fn is_rest(bytes: &[u8]) -> bool {
     let begins = h264::find_start_code(bytes, 0).is_some_and(|at| bytes[..at].iter().all(|&byte| byte == 0));
     bytes.iter().any(|&byte| byte != 0) && (!begins || h264::nals(bytes).any(|nal| nal.kind().is_slice()))
-}
-
-fn given(codec: Codec, (packet, data, random_access): (u64, Bytes, bool), pts: Ticks, dts: Ticks) -> Given {
-    let stamps = crate::Stamps::default();
-    Given { packet, unit: AccessUnit { codec, data, pts, dts, random_access, stamps } }
 }

@@ -1,11 +1,12 @@
 //! Where sound comes from, by its name, and how it is set going.
 
+use super::fetched::FetchedSound;
 use super::ffmpeg_audio::FfmpegAudio;
 use super::file_audio::{FileAudio, Track};
 use super::live::{LiveSound, Raw, Timer as _, pump};
 use super::rtp::RtpSound;
 use super::wav_file::{WavFile, time_of};
-use crate::capture::{Consumer, Error, FfmpegInput, Input, Item, Pace, ParseError, Result};
+use crate::capture::{Consumer, Error, Fetched, FfmpegInput, Input, Item, Pace, ParseError, Result};
 use crate::raw::described::{self, Options};
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
@@ -165,6 +166,12 @@ impl SoundInput {
         let description = described::read(description)?;
         let Some((flow, audio)) = description.audio() else { return Ok(None) };
         Ok(Some(SoundInput(Kind::Live(Box::new(RtpSound::open(flow, audio, options, clock)?)))))
+    }
+
+    /// The sound of a stream that is fetched into this process, in two channels; nothing where it has none that can be decoded.
+    #[must_use]
+    pub fn fetched(source: Arc<dyn Fetched>, clock: Clock) -> SoundInput {
+        SoundInput(Kind::Live(Box::new(FetchedSound::new(source, clock))))
     }
 
     /// Channels of the sound.

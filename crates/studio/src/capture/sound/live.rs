@@ -21,6 +21,11 @@ pub(super) trait LiveSound: Send {
     /// What the sound is like.
     fn format(&self) -> Format;
 
+    /// Whether it cannot be a file, so that sound which is ready at once has waited somewhere since it was captured.
+    fn is_always_live(&self) -> bool {
+        false
+    }
+
     /// Waits for sound and appends it, interleaved; nothing where none came for a while, `None` at the end.
     fn read(&mut self, timer: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>>;
 }
@@ -86,7 +91,7 @@ pub(super) fn pump(
         let block = follower.push(&samples, arrival.end)?;
         if !follower.is_settled() {
             early.extend_from_slice(&samples);
-            if follower.ahead(arrival.end) > AHEAD {
+            if !capture.is_always_live() && follower.ahead(arrival.end) > AHEAD {
                 tracing::info!("the sound comes as fast as it is read: it is read at its nominal rate");
                 return pace(capture, timer, push, early);
             }

@@ -107,6 +107,37 @@ fn a_card_that_lost_samples_goes_on_at_the_right_time() {
     assert!((Duration::from_millis(1100)..Duration::from_millis(1400)).contains(&gaps[0]), "{gaps:?}");
 }
 
+/// Sound of a stream that was entered further back, or of a connection that had stalled: two seconds of it come at once.
+struct Burst(Card, u32);
+
+impl LiveSound for Burst {
+    fn format(&self) -> Format {
+        self.0.format()
+    }
+
+    fn is_always_live(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, timer: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>> {
+        if self.1 == 0 {
+            return self.0.read(timer, samples);
+        }
+        self.1 -= 1;
+        samples.extend([0.25; 2 * 24_000]);
+        Ok(Some(Arrival { end: timer.now(), lost: false }))
+    }
+}
+
+#[test]
+fn what_is_live_is_never_read_at_its_nominal_rate() {
+    let timer = Virtual::new();
+    let start = timer.now();
+    let blocks = run(&mut Burst(Card::new(0.0, 500), 4), &timer);
+    assert_eq!(timer.now().since(start), Duration::from_secs(5), "it went by the source's time alone");
+    assert!(!blocks.is_empty());
+}
+
 /// A pipe with a file at its other end.
 struct Pipe(std::io::Cursor<Vec<u8>>, usize);
 

@@ -66,3 +66,25 @@ pub enum ClientError {
     #[error("the server has closed the connection")]
     Closed,
 }
+
+impl ClientError {
+    /// What has to be changed, where the same session fails again however often it is begun; `None` where it may succeed.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            ClientError::NoCredentials => Some("write them into the address"),
+            ClientError::Credentials => Some(
+                "check them in the address, where other letters than A to Z, a to z, 0 to 9 and -._~ are written as %40 for @",
+            ),
+            ClientError::Challenge => Some("set the camera to Digest or Basic"),
+            ClientError::Status { status: 401 | 403, .. } => {
+                Some("check whether this user may see the stream")
+            }
+            ClientError::Status { status: 404 | 410, .. } => {
+                Some("check the path in the address: the camera's manual or its ONVIF profile names it")
+            }
+            ClientError::NoTrack(_) => Some("set the camera's encoder to H.264"),
+            _ => None,
+        }
+    }
+}
