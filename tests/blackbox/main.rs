@@ -8,6 +8,7 @@ mod budget;
 mod camera;
 mod carried;
 mod clocks;
+mod cluster;
 mod commands;
 mod constant_rate;
 mod contribution;

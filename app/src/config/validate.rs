@@ -23,6 +23,7 @@ impl Config {
         self.check_pull()?;
         self.check_package()?;
         self.check_upstream()?;
+        self.check_cluster()?;
         self.check_srt()?;
         self.check_streams()?;
         self.check_encode()?;

@@ -4,14 +4,15 @@
 use crate::hub::Hub;
 use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
-use glassline_delivery::fill::{Failure, Object};
+use glassline_delivery::fill::{Failure, Object, Via};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
-use glassline_edge::{Growing, Wake};
+use glassline_edge::{Edge, Growing, Wake};
 use glassline_io::poll::Waker;
 use glassline_media::Time;
+use glassline_streams::Whereabouts;
 use glassline_streams::status::SourceState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +50,8 @@ pub(super) struct DemandHandover {
     source: Source,
     alternates: Vec<Url>,
     mux: Mux,
+    #[serde(default)]
+    via: Option<String>,
 }
 
 impl Demand {
@@ -80,6 +83,11 @@ impl Demands {
         self.lock().values().map(|demand| demand.pull.clone()).collect()
     }
 
+    /// Whether the stream `name` is one of them.
+    pub(super) fn is_pulled(&self, name: &StreamName) -> bool {
+        self.lock().contains_key(name)
+    }
+
     /// Whether the stream `name` is one of them, or a version of the capture of that name is.
     pub(super) fn have(&self, name: &StreamName) -> bool {
         let demands = self.lock();
@@ -106,9 +114,9 @@ impl Hub {
     /// object to change, and then looks for the stream again; where all servers fail, the object fails too. `None`
     /// where no upstream server is configured for it, where the configuration gives it a source, or where too many
     /// streams are asked for.
-    pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
+    /// `via` are the servers by which the request came.
+    pub(super) fn demand(&self, name: &StreamName, mux: Mux, via: &Via, now: Time) -> Option<Arc<Growing>> {
         let edge = self.edge()?;
-        let settings = edge.settings();
         let mut demands = self.demands.lock();
         if let Some(demand) = demands.get_mut(name) {
             demand.watched_at = now;
@@ -117,21 +125,77 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
             return None;
         }
-        // A stream has one name here, whatever host a request names: the first request must not choose its servers.
-        let located = edge.locate(None, &format!("/live/{name}.{}", mux.extension()), "")?;
-        let servers = settings.groups().nth(located.route.map_or(0, |route| route + 1))?;
-        let mut urls = servers.iter().map(|server| {
-            let base = server.target().trim_end_matches('/');
-            server.at(&format!("{base}{}", located.target))
-        });
+        let mut urls = self.servers_of(&edge, name, mux)?.into_iter();
         let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };
+        let (ca, via) = (edge.settings().ca.clone(), Some(via.then(edge.name())));
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
         let demand = Demand::new(pull, self, now);
         let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
         self.rearrange_pulls();
         Some(waiting)
+    }
+
+    /// Where the stream `name` of `mux` is pulled from: from the servers that the cluster names, or else from the upstream servers.
+    fn servers_of(&self, edge: &Edge, name: &StreamName, mux: Mux) -> Option<Vec<Url>> {
+        // A stream has one name here, whatever host a request names: the first request must not choose its servers.
+        let path = format!("/live/{name}.{}", mux.extension());
+        let (servers, target) = match self.whereabouts(name) {
+            Whereabouts::At { servers, .. } => (servers, path),
+            Whereabouts::Here | Whereabouts::Away { .. } => return None,
+            Whereabouts::Unknown => {
+                let located = edge.locate(None, &path, "")?;
+                let group = located.route.map_or(0, |route| route + 1);
+                (edge.settings().groups().nth(group)?.to_vec(), located.target)
+            }
+        };
+        let at = |server: &Url| server.at(&format!("{}{target}", server.target().trim_end_matches('/')));
+        Some(servers.iter().map(at).collect())
+    }
+
+    /// The stream `name` is at another server than before, or at one for the first time: what is pulled of it comes from there, and
+    /// viewers here that wait for its publisher get it from there. Without any the stream ends here.
+    pub(super) fn follow(&self, name: &StreamName) {
+        let (Some(edge), Whereabouts::At { .. }) = (self.edge(), self.whereabouts(name)) else { return };
+        let now = self.clock.now();
+        let mut demands = self.demands.lock();
+        let (mux, via) = match (demands.get(name), self.streams.find(name)) {
+            (Some(demand), _) => (demand.pull.mux.unwrap_or_default(), demand.pull.via.clone()),
+            (None, Some(live)) if live.published_since().is_some() => return,
+            (None, Some(live)) => {
+                // Its objects are the other server's to give from now on.
+                self.presentations.remove(name);
+                if live.viewers() == 0 {
+                    drop(demands);
+                    return self.streams.end(&live);
+                }
+                (live.mux, Some(Via::default().then(edge.name())))
+            }
+            (None, None) => return,
+        };
+        let Some(mut urls) = self.servers_of(&edge, name, mux).map(Vec::into_iter) else { return };
+        let Some(first) = urls.next() else { return };
+        let (source, alternates, ca) = (Source::Http(first), urls.collect(), edge.settings().ca.clone());
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
+        let is_full = demands.len() >= DEMANDS_MAX;
+        match demands.get_mut(name) {
+            Some(demand) if demand.pull == pull => return,
+            Some(demand) => demand.pull = pull,
+            None if is_full => return,
+            None => drop(demands.insert(name.clone(), Demand::new(pull, self, now))),
+        }
+        drop(demands);
+        tracing::info!(stream = %name, "the stream is at another server of the cluster now: it is pulled from there");
+        self.rearrange_pulls();
+    }
+
+    /// Ends the pull of the stream `name`, for a publisher here to take its place; the stream goes on. Returns whether there was one.
+    pub(super) fn end_demand(&self, name: &StreamName) -> bool {
+        let Some(demand) = self.demands.lock().remove(name) else { return false };
+        self.rearrange_pulls();
+        demand.waiting.change(|_| ());
+        true
     }
 
     /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
@@ -143,8 +207,8 @@ impl Hub {
     /// What the next process needs of them.
     pub(super) fn demands_left(&self) -> Vec<DemandHandover> {
         let left = |(name, demand): (&StreamName, &Demand)| {
-            let Pull { source, alternates, mux, .. } = demand.pull.clone();
-            Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux? })
+            let Pull { source, alternates, mux, via, .. } = demand.pull.clone();
+            Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux?, via })
         };
         self.demands.lock().iter().filter_map(left).collect()
     }
@@ -153,11 +217,11 @@ impl Hub {
     pub(super) fn inherit_demands(&self, left: Vec<DemandHandover>) {
         let (settings, now) = (self.settings(), self.clock.now());
         let Some(upstream) = &settings.upstream else { return };
-        for DemandHandover { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
+        for DemandHandover { name, source, alternates, mux, via } in left.into_iter().take(DEMANDS_MAX) {
             let Some(name) = StreamName::parse(&name) else { continue };
             if settings.pulls.iter().all(|pull| pull.name != name) {
-                let pull =
-                    Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: upstream.ca.clone() };
+                let ca = upstream.ca.clone();
+                let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
                 self.demands.lock().insert(name, Demand::new(pull, self, now));
             }
         }

@@ -19,7 +19,7 @@ fn hub_with(change: impl FnOnce(&mut Settings)) -> Arc<Hub> {
 }
 
 fn demand(hub: &Hub, stream: &str) -> Option<Arc<Growing>> {
-    hub.demand(&name(stream), Mux::MpegTs, hub.clock.now())
+    hub.demand(&name(stream), Mux::MpegTs, &Via::default(), hub.clock.now())
 }
 
 /// Whether a request that waits for the stream is told something by `act`.
@@ -59,6 +59,7 @@ fn a_stream_that_the_configuration_gives_a_source_is_not_asked_for_elsewhere() {
         alternates: Vec::new(),
         mux: None,
         ca: None,
+        via: None,
     };
     let hub = hub_with(|settings| settings.pulls = vec![configured]);
     assert!(demand(&hub, "a").is_none());
@@ -90,7 +91,7 @@ fn a_stream_that_begins_wakes_the_requests_that_wait_for_it_alone() {
 fn a_stream_that_no_client_watches_is_pulled_for_half_a_minute_more() {
     let hub = hub_with(|_| {});
     let asked = hub.clock.now();
-    let waiting = hub.demand(&name("a"), Mux::MpegTs, asked).expect("it is asked for");
+    let waiting = hub.demand(&name("a"), Mux::MpegTs, &Via::default(), asked).expect("it is asked for");
     hub.look_at_demands();
     assert!(hub.demands.have(&name("a")), "it was asked for just now");
     // It was asked for long ago.
@@ -140,7 +141,7 @@ fn a_stream_that_is_here_ends_with_its_pull() {
 fn what_is_pulled_on_demand_goes_over_to_the_next_process() {
     let here = hub_with(|_| {});
     demand(&here, "a").expect("it is asked for");
-    here.demand(&name("b"), Mux::WebM, here.clock.now()).expect("it is asked for");
+    here.demand(&name("b"), Mux::WebM, &Via::default(), here.clock.now()).expect("it is asked for");
     let left = rmp_serde::to_vec_named(&here.demands_left()).unwrap();
     let there = hub_with(|_| {});
     there.inherit_demands(rmp_serde::from_slice(&left).unwrap());

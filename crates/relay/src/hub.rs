@@ -35,7 +35,7 @@ use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
 use glassline_streams::status::{Companion, Door, ServiceCount, StreamStatus};
-use glassline_streams::{AcquireError, Live, News, Observer, Publisher, Streams};
+use glassline_streams::{AcquireError, Directory, Live, News, Observer, Publisher, SlotRequest, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -62,6 +62,8 @@ pub struct Hub {
     pub(super) object_waits: Waits,
     pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
+    /// Where streams are that are not here, as a registry of several servers says.
+    pub(super) directory: OnceLock<Arc<dyn Directory>>,
     pub(super) roster: Roster,
     site: Arc<dyn Site>,
     began: Time,
@@ -131,6 +133,7 @@ impl Hub {
             object_waits: Waits::default(),
             first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
+            directory: OnceLock::new(),
             site,
             began: clock.now(),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -522,6 +525,10 @@ impl Destinations for Hub {
 }
 
 impl Observer for Hub {
+    fn admit(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
+        self.admit_publisher(slot_request)
+    }
+
     fn published(&self, live: &Arc<Live>) {
         let is_packaged_always = !self.settings().packaging.on_demand && live.mux.is_packaged();
         if is_packaged_always && !self.is_presented_upstream(&live.name) {
@@ -531,6 +538,9 @@ impl Observer for Hub {
             live.set_is_packaged(true);
         }
         self.demands.tell(&live.name);
+        if let Some(directory) = self.directory.get() {
+            directory.publishers_changed();
+        }
     }
 
     fn displaced(&self, _live: &Arc<Live>) {

@@ -51,6 +51,7 @@ mod test_connections;
 mod test_streams;
 mod turn;
 mod viewer;
+mod whereabouts;
 mod worker;
 mod worker_load;
 

@@ -12,6 +12,7 @@ use glassline_edge::UpstreamSettings;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::choice;
+use glassline_streams::StaticDirectory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub packaging: PackagingSettings,
     /// Where objects come from that are not here.
     pub upstream: Option<UpstreamSettings>,
+    /// Streams that other servers of a cluster have.
+    pub places: StaticDirectory,
     /// What the process takes at most beside all of this, for [`Settings::memory_budget`].
     pub beside_bytes: u64,
     /// How long the TLS of connections that another process has taken over goes on here at most.
@@ -139,6 +142,7 @@ impl Default for Settings {
             outputs: Vec::new(),
             packaging: PackagingSettings::default(),
             upstream: None,
+            places: StaticDirectory::default(),
             beside_bytes: 0,
             drain: Duration::from_secs(12 * 3600),
         }
@@ -213,6 +217,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: Some("/nonexistent/ca.pem".into()),
+            via: None,
         };
         let without = Pull { ca: None, ..pull.clone() };
         let settings = |pulls| Settings { pulls, ..Settings::default() };

@@ -1,4 +1,4 @@
-//! Which node of a cluster has a stream, by a registry that several machines share: a key-value bucket whose entries have revisions
+//! Which node of a cluster has a stream, by a registry that several machines share: a key-value bucket of which each entry has a revision
 //! and can be written on the condition that the revision is still the same (compare and set), as NATS JetStream has.
 //!
 //! ```text
@@ -117,7 +117,7 @@ pub enum Refusal {
     Entry(EntryError),
 }
 
-/// What is to be done.
+/// What the caller has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The registry is asked, and answers under this number.
@@ -237,7 +237,7 @@ impl Ownership {
         }
     }
 
-    /// What is to be done next; `None` where nothing is.
+    /// What the caller has to do next; `None` where nothing is.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -481,7 +481,7 @@ impl Ownership {
                     && !takes_over
                     && self.view.is_alive(&entry.owner, now) =>
             {
-                // An encoder whose node has just died comes here before that node's lease has ended: what the node said before does
+                // An encoder of a node that has just died comes here before that node's lease has ended: what the node said before does
                 // not show that it is there still.
                 if self.view.heard_at(&entry.owner).is_some_and(|heard| heard > since) {
                     self.refuse(name, Refusal::Taken(entry.owner.node));

@@ -1,7 +1,7 @@
 //! Nodes, a registry and a network with delays, losses, partitions, pauses and deaths, in virtual time. By a seed each run is the same.
 
 use super::*;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// splitmix64.
 struct Random(u64);
@@ -104,7 +104,7 @@ struct World {
     nodes: Vec<Node>,
     messages: Vec<(Time, Message)>,
     /// Which run has had which epoch of which stream.
-    owners: HashMap<(StreamName, u64), Run>,
+    owners: BTreeMap<(StreamName, u64), Run>,
     is_calm: bool,
     seed: u64,
 }
@@ -148,7 +148,7 @@ impl World {
             bucket: Bucket::default(),
             nodes,
             messages: Vec::new(),
-            owners: HashMap::new(),
+            owners: BTreeMap::new(),
             is_calm: false,
             seed,
         };

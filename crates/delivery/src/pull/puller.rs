@@ -151,6 +151,9 @@ pub struct Puller {
     /// How many of them have failed since a stream came, or all had failed.
     #[serde(default)]
     failed_in_a_row: usize,
+    /// By which servers the stream is asked for (`Via`, RFC 9110 §7.6.3).
+    #[serde(default)]
+    via: Option<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -184,6 +187,7 @@ impl Puller {
             alternates: Vec::new(),
             turn: 0,
             failed_in_a_row: 0,
+            via: None,
         }
     }
 
@@ -191,6 +195,13 @@ impl Puller {
     #[must_use]
     pub fn with_alternates(mut self, alternates: Vec<Url>) -> Puller {
         self.alternates = alternates;
+        self
+    }
+
+    /// The same, which tells servers by `via` where its requests have come by (`Via`, RFC 9110 §7.6.3).
+    #[must_use]
+    pub fn with_via(mut self, via: Option<String>) -> Puller {
+        self.via = via;
         self
     }
 
@@ -251,7 +262,10 @@ impl Puller {
     pub fn handle_connected(&mut self, now: Time) {
         let (State::Connecting { .. }, Some(url)) = (&self.state, self.visited.last()) else { return };
         // Nothing but what we can read: else a cache on the way might compress.
-        let request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
+        let mut request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
+        if let Some(via) = &self.via {
+            request = request.with_header("Via", via);
+        }
         let client = Box::new(request.client(Limits::DEFAULT));
         self.outputs.push_back(Output::Send(request.without_body()));
         self.state = State::Head { since: now, client };

@@ -65,6 +65,8 @@ pub(super) struct PullEntry {
     pub(super) mux: Mux,
     /// The authorities that it trusts.
     pub(super) roots: Roots,
+    /// By which servers it is asked for.
+    pub(super) via: Option<String>,
     note: Mutex<Note>,
     picture_losses: AtomicU64,
 }
@@ -77,9 +79,9 @@ pub(super) fn roots(ca: Option<PathBuf>) -> Roots {
 impl PullEntry {
     /// Whether it is about the same.
     fn is_like(&self, other: &PullEntry) -> bool {
-        let PullEntry { source, alternates, names, mux, roots, note: _, picture_losses: _ } = self;
+        let PullEntry { source, alternates, names, mux, roots, via, note: _, picture_losses: _ } = self;
         (source, alternates, names) == (&other.source, &other.alternates, &other.names)
-            && (mux, roots) == (&other.mux, &other.roots)
+            && (mux, roots, via) == (&other.mux, &other.roots, &other.via)
     }
 
     /// The URL of the server that is asked, by its number: the source is 0, its alternates follow.
@@ -141,24 +143,28 @@ pub struct PullTable {
     by_name: BTreeMap<StreamName, usize>,
 }
 
+/// What tells one source from another: also the authorities that it trusts, and by which servers it is asked.
+type SourceKey = (Source, Vec<Url>, Mux, (Option<PathBuf>, Option<String>));
+
 impl PullTable {
     /// An entry for each source that differs; a name that is given twice keeps its first source. Entries of `former`
     /// for the same streams stay.
     pub fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
-        let mut by_source = BTreeMap::<(Source, Vec<Url>, Mux, Option<PathBuf>), Vec<StreamName>>::new();
+        let mut by_source = BTreeMap::<SourceKey, Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
                 let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
-                let source = (pull.source.clone(), pull.alternates.clone(), mux, pull.ca.clone());
+                let trust = (pull.ca.clone(), pull.via.clone());
+                let source = (pull.source.clone(), pull.alternates.clone(), mux, trust);
                 by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
         let entries: Vec<_> = by_source
             .into_iter()
-            .map(|((source, alternates, mux, ca), names)| {
+            .map(|((source, alternates, mux, (ca, via)), names)| {
                 let (roots, note, picture_losses) = (roots(ca), Mutex::default(), AtomicU64::default());
-                let entry = PullEntry { source, alternates, names, mux, roots, note, picture_losses };
+                let entry = PullEntry { source, alternates, names, mux, roots, via, note, picture_losses };
                 let kept = former.iter().find(|former| former.is_like(&entry)).cloned();
                 kept.unwrap_or_else(|| Arc::new(entry))
             })
@@ -231,6 +237,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: ca.map(PathBuf::from),
+            via: None,
         };
         let pull = |name: &str, source: &str| trusting(name, source, None);
         let entries = PullTable::new(
@@ -261,6 +268,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: None,
+            via: None,
         }
     }
 
@@ -298,6 +306,7 @@ mod tests {
             Pull { alternates: vec!["https://i/x".parse().unwrap()], ..one.clone() },
             Pull { mux: Some(Mux::Flv), ..one.clone() },
             Pull { ca: Some("a.pem".into()), ..one.clone() },
+            Pull { via: Some("1.1 a".to_owned()), ..one.clone() },
         ] {
             assert!(!is_kept(other.clone()), "{other:?}");
         }

@@ -77,12 +77,14 @@ impl Upstream {
         seed: u64,
     ) -> Upstream {
         let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
-        let alternates = entry.alternates.clone();
+        let (alternates, via) = (entry.alternates.clone(), entry.via.clone());
         Upstream {
             index,
             entry,
             note: Note::default(),
-            puller: Puller::new(url, policy, seed, server.clock().now()).with_alternates(alternates),
+            puller: Puller::new(url, policy, seed, server.clock().now())
+                .with_alternates(alternates)
+                .with_via(via),
             slots,
             link: Link::Closed,
             outgoing: Outgoing::default(),

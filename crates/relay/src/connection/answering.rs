@@ -13,11 +13,12 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
 use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading};
-use glassline_streams::Live;
 use glassline_streams::presence::subscriber;
+use glassline_streams::{Live, Whereabouts};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a request for something of a stream's is answered with.
 enum StreamAnswer {
@@ -58,14 +59,27 @@ fn find_upstream(
         return None;
     }
     if edge.is_loop(&request.headers) {
-        let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
-        return Some(Err(problem(508, "the servers ask each other in a circle", words)));
+        return Some(Err(circle()));
     }
     let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
     let route = located.route.and_then(|route| edge.settings().routes.get(route));
     let is_own = route.is_some_and(|route| route.own_pages);
     let (reading, status) = edge.find(located, Via::of(&request.headers), subscriber(peer), context.now);
     Some(Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own }))
+}
+
+/// The answer to a request that has come by this server before.
+fn circle() -> Response {
+    let words = "The request has come by this server before: the servers that it asks lead back to it. Mend [upstream], or the \
+                 streams of [cluster] static.";
+    problem(508, "the servers ask each other in a circle", words)
+}
+
+/// The answer where the server that has the stream cannot be reached.
+fn away(retry_after: Duration) -> Response {
+    let words = "The server of the cluster that had this stream is away; GET /api/cluster says which one. Try again shortly.";
+    let seconds = retry_after.as_secs().max(1).to_string();
+    problem(503, "the stream's server is away", words).with_header("Retry-After", seconds)
 }
 
 impl Connection {
@@ -157,10 +171,17 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
-        if context.hub.streams.find(&name).is_none()
-            && let Some(begins) = context.hub.demand(&name, mux, context.now)
-        {
-            return Ok(StreamAnswer::Later(begins));
+        if context.hub.streams.find(&name).is_none() {
+            if context.hub.edge().is_some_and(|edge| edge.is_loop(&request.headers)) {
+                return Err(circle());
+            }
+            if let Whereabouts::Away { retry_after } = context.hub.whereabouts(&name) {
+                return Err(away(retry_after));
+            }
+            let via = Via::of(&request.headers);
+            if let Some(begins) = context.hub.demand(&name, mux, &via, context.now) {
+                return Ok(StreamAnswer::Later(begins));
+            }
         }
         find_watched(&name, mux, context).map(StreamAnswer::Stream)
     }
@@ -189,7 +210,22 @@ impl Connection {
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Option<Result<StreamAnswer, Response>> {
-        let found = find_upstream(request, self.peer.ip(), context)?;
+        let found = match context.hub.whereabouts(name) {
+            Whereabouts::Unknown => find_upstream(request, self.peer.ip(), context)?,
+            Whereabouts::Here => return None,
+            Whereabouts::Away { retry_after } => return Some(Err(away(retry_after))),
+            Whereabouts::At { servers, epoch } => {
+                let edge = context.hub.edge()?;
+                if edge.is_loop(&request.headers) {
+                    return Some(Err(circle()));
+                }
+                let (at, place) = ((servers.first()?, epoch), (&*request.path, &*request.query));
+                let via = Via::of(&request.headers);
+                let (reading, status) =
+                    edge.find_at(at, place, via, subscriber(self.peer.ip()), context.now)?;
+                Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own: false })
+            }
+        };
         Some(found.map(|Upstream { reading, source, .. }| {
             let carries_token = context.settings.rules.of(name).watch.key.is_some();
             // What was refused a moment ago may be there by now.

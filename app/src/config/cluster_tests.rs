@@ -1,0 +1,37 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, Path::new("glassline.toml")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn streams_are_placed_at_servers_with_the_memory_of_upstream() {
+    let text = "[upstream]\ncache = '64MiB'\n[cluster]\nca = 'ca.pem'\nstatic = { a = 'http://h:81', 'b-*' = 'https://edge:key@i' }";
+    let config = parse(text).unwrap();
+    let fetching = config.fetching().unwrap();
+    assert_eq!((fetching.cache_bytes, fetching.servers.len()), (64 << 20, 0));
+    assert_eq!(fetching.ca, Some("ca.pem".into()));
+    assert_eq!(config.cluster.directory().entries().count(), 2);
+    assert_eq!(parse("").unwrap().fetching(), None);
+}
+
+#[test]
+fn what_contradicts_it_is_told() {
+    let refused = |text: &str| parse(text).unwrap_err();
+    let place = "[cluster]\nstatic = { a = 'http://h' }\n";
+    for (more, words) in [
+        ("[upstream]\nservers = ['http://o']", "upstream.servers: has servers, and so has [cluster]"),
+        ("[upstream]\ndisk = 'd'", "upstream.disk: objects of a cluster's servers are kept in memory alone"),
+        (
+            "[stream.a]\nsource = 'http://o/a.ts'",
+            "stream.a: is made here, and [cluster] static places it at http://h",
+        ),
+    ] {
+        let error = refused(&format!("{place}{more}"));
+        assert!(error.contains(words), "{error}");
+    }
+    let error = refused("[cluster]\nstatic = { 'a*b' = 'http://h' }");
+    assert!(error.contains("cluster.static: \"a*b\" is no stream's name"), "{error}");
+    let error = refused("[cluster]\nstatic = { a = 'http://edge:se/cret@h' }");
+    assert!(error.contains("in a key, / is written %2F") && !error.contains("cret@"), "{error}");
+}

@@ -1,0 +1,70 @@
+//! A relay among others of a cluster: which streams are here, where those are that are not, and what becomes of a publisher where
+//! another server has its name.
+
+use crate::hub::Hub;
+use glassline_delivery::policy::StreamName;
+use glassline_streams::{AcquireError, Directory, NameRefusal, Origin, SlotRequest, Whereabouts};
+use std::sync::Arc;
+
+impl Hub {
+    /// Has `directory` asked for streams that are not here, and which publishers may come. Only the first call counts.
+    pub fn set_directory(&self, directory: Arc<dyn Directory>) {
+        let _ = self.directory.set(directory);
+    }
+
+    /// Where the stream `name` is: what the configuration says goes before what the directory says.
+    pub fn whereabouts(&self, name: &StreamName) -> Whereabouts {
+        if let Some(server) = self.settings().places.server(name) {
+            return Whereabouts::At { servers: vec![server.clone()], epoch: 0 };
+        }
+        self.directory.get().map_or(Whereabouts::Unknown, |directory| directory.find(name))
+    }
+
+    /// Whether a publisher may have the slot that it asks for. Where it may, and the stream is pulled from another server of the
+    /// cluster, the publisher takes the pull's place.
+    pub(super) fn admit_publisher(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
+        let name = slot_request.name;
+        if slot_request.origin == Origin::Inside && self.demands.is_pulled(name) {
+            return Ok(());
+        }
+        let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };
+        if let Some(server) = self.settings().places.server(name) {
+            let words = format!("[cluster] static places it at {server}; publish it there");
+            return Err(refuse(NameRefusal(words)));
+        }
+        let Some(directory) = self.directory.get() else { return Ok(()) };
+        directory.may_publish(name, slot_request.take_over).map_err(refuse)?;
+        slot_request.take_over |= self.end_demand(name);
+        Ok(())
+    }
+
+    /// The streams that have their publisher here.
+    pub fn own_publishers(&self) -> Vec<StreamName> {
+        let mut lives = self.streams.all();
+        lives.retain(|live| !live.has_ended() && live.published_since().is_some());
+        let names = lives.iter().map(|live| live.name.clone());
+        names.filter(|name| !self.demands.is_pulled(name)).collect()
+    }
+
+    /// Another server has the stream `name`: a publisher of it here ends, as one that is replaced does, and viewers here get it from
+    /// there.
+    pub fn give_up(&self, name: &StreamName) {
+        if !self.demands.is_pulled(name)
+            && let Some(live) = self.streams.find(name)
+            && live.published_since().is_some()
+        {
+            self.streams.evict(&live);
+        }
+        self.follow(name);
+    }
+
+    /// The stream `name` is at another server than before: what is pulled of it, and viewers here that wait for its publisher, get it from
+    /// there.
+    pub fn follow_stream(&self, name: &StreamName) {
+        self.follow(name);
+    }
+}
+
+#[cfg(test)]
+#[path = "whereabouts_tests.rs"]
+mod tests;
