@@ -42,6 +42,11 @@ impl Feed {
     pub(crate) fn next_group(&self) -> u64 {
         (self.next.load(Ordering::Relaxed) / SHAPE.group + 2) * SHAPE.group
     }
+
+    /// Whether it is over, since its server has ended it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Feed {

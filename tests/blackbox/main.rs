@@ -9,6 +9,7 @@ mod camera;
 mod carried;
 mod clocks;
 mod cluster;
+mod cluster_nats;
 mod commands;
 mod constant_rate;
 mod contribution;

@@ -4,6 +4,7 @@ use super::Config;
 use super::edge::server;
 use super::problem::{Problem, problem};
 use glassline_delivery::http1::Url;
+use glassline_delivery::ownership::NodeName;
 use glassline_edge::UpstreamSettings;
 use glassline_streams::StaticDirectory;
 use serde::{Deserialize, Deserializer};
@@ -11,9 +12,25 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// `[cluster]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Cluster {
+    /// Servers of NATS, which are one cluster. Empty: the map alone says where streams are.
+    pub(crate) nats: Vec<String>,
+    /// The file with what NATS gives a user. After loading, the path is relative to the working directory.
+    pub(crate) credentials_file: Option<PathBuf>,
+    /// The authorities that are trusted for the servers of NATS. After loading, the path is relative to the working directory.
+    pub(crate) nats_ca: Option<PathBuf>,
+    /// The bucket of NATS JetStream.
+    pub(crate) bucket: String,
+    /// How many servers of NATS keep it where it is made here.
+    pub(crate) replicas: usize,
+    /// What this server is called.
+    pub(crate) node: Option<String>,
+    /// Where the others reach it.
+    pub(crate) address: Option<String>,
+    /// Where it is.
+    pub(crate) zone: String,
     /// Streams that other servers have: a name, or what names begin with and a `*`, and the server.
     #[serde(rename = "static", deserialize_with = "places")]
     pub(crate) places: BTreeMap<String, Url>,
@@ -22,15 +39,83 @@ pub(crate) struct Cluster {
     pub(crate) ca: Option<PathBuf>,
 }
 
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster {
+            nats: Vec::new(),
+            credentials_file: None,
+            nats_ca: None,
+            bucket: "glassline".to_owned(),
+            replicas: 1,
+            node: None,
+            address: None,
+            zone: String::new(),
+            places: BTreeMap::new(),
+            ca: None,
+        }
+    }
+}
+
 impl Cluster {
     /// Whether this server knows others.
     pub(crate) fn is_on(&self) -> bool {
-        !self.places.is_empty()
+        !self.places.is_empty() || !self.nats.is_empty()
+    }
+
+    fn check_registry(&self) -> Result<(), Problem> {
+        if self.nats.is_empty() {
+            return Ok(());
+        }
+        if !cfg!(feature = "cluster") {
+            return problem("cluster.nats", "this program was built without it (feature 'cluster')");
+        }
+        let is_server = |server: &String| {
+            ["nats://", "tls://"]
+                .iter()
+                .any(|scheme| server.strip_prefix(scheme).is_some_and(|host| !host.is_empty()))
+        };
+        if !self.nats.iter().all(is_server) {
+            let text = "each is an address as nats://HOST:4222, or tls://HOST:4222; a user and a password may stand in front of the host";
+            return problem("cluster.nats", text);
+        }
+        match &self.node {
+            None => {
+                return problem(
+                    "cluster.node",
+                    "is needed with nats: a name that no other server of the cluster has",
+                );
+            }
+            Some(name) if NodeName::parse(name).is_none() => {
+                return problem("cluster.node", "is 1 to 64 of the characters A-Z a-z 0-9 _ -");
+            }
+            Some(_) => {}
+        }
+        let Some(address) = &self.address else {
+            let text =
+                "is needed with nats: where the other servers reach this one, as in \"http://10.0.0.1:8080\"";
+            return problem("cluster.address", text);
+        };
+        if let Err(error) = server(address) {
+            return problem("cluster.address", error);
+        }
+        if !matches!(self.replicas, 1 | 3 | 5) {
+            return problem("cluster.replicas", "is 1, 3 or 5");
+        }
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if !((1..=64).contains(&self.bucket.len()) && self.bucket.bytes().all(is_plain)) {
+            return problem("cluster.bucket", "is 1 to 64 of the characters A-Z a-z 0-9 _ -");
+        }
+        if self.zone.len() > 64 || self.zone.chars().any(char::is_control) {
+            return problem("cluster.zone", "has at most 64 bytes, and no control characters");
+        }
+        Ok(())
     }
 
     /// Its files count from the configuration's folder.
     pub(super) fn join(&mut self, folder: &Path) {
-        self.ca = self.ca.take().map(|file| folder.join(file));
+        for file in [&mut self.ca, &mut self.nats_ca, &mut self.credentials_file] {
+            *file = file.take().map(|file| folder.join(file));
+        }
     }
 
     /// Where the configuration places streams.
@@ -60,10 +145,17 @@ impl Config {
         if !cluster.is_on() {
             return Ok(());
         }
+        cluster.check_registry()?;
         if self.upstream.all_servers().next().is_some() {
             let text = "has servers, and so has [cluster]: a stream that is not here would have two places. Leave one of them out; \
                         [cluster] static = { \"*\" = \"http://ORIGIN:8080\" } asks one server for all streams that others do not have";
             return problem("upstream.servers", text);
+        }
+        if self.upstream.ca.is_some() {
+            return problem(
+                "upstream.ca",
+                "there are no servers of [upstream] beside a cluster; name it as [cluster] ca",
+            );
         }
         if self.upstream.disk.is_some() {
             return problem(

@@ -183,6 +183,7 @@ impl Config {
         let has_stream_keys = stream.values().any(|stream| !stream.forward.is_empty());
         own.chain([&publish.key, &viewer.key]).any(Option::is_some)
             || has_stream_keys
+            || cluster.nats.iter().chain(&cluster.address).any(|address| address.contains('@'))
             || upstream
                 .all_servers()
                 .chain(cluster.places.values())

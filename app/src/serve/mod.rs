@@ -4,6 +4,7 @@ mod access_log;
 mod answers;
 mod api;
 mod assets;
+mod cluster;
 mod control;
 mod counts;
 mod encoding;

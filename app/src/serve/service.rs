@@ -1,6 +1,7 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
 use super::access_log::{self, AccessLog, Opened};
+use super::cluster::Membership;
 use super::events::Events;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
@@ -41,6 +42,7 @@ pub(super) struct Service {
     slate_files: Vec<Slate>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
+    cluster: Arc<Membership>,
 }
 
 impl Service {
@@ -86,6 +88,7 @@ impl Service {
             links: Arc::default(),
             srt: Arc::default(),
             forwards: Arc::default(),
+            cluster: Arc::default(),
         };
         service.begin();
         service.listen_at_doors()?;
@@ -139,6 +142,7 @@ impl Service {
             links: Arc::default(),
             srt: Arc::default(),
             forwards: Arc::default(),
+            cluster: Arc::default(),
         };
         service.begin();
         // The streams of all others go on in any case.
@@ -153,6 +157,9 @@ impl Service {
         self.site.set_addresses(self.relay.addresses());
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
+        // Before what publishes, too: its names may be other servers'.
+        self.site.set_cluster(Arc::clone(&self.cluster));
+        self.cluster.arrange(&self.config.cluster, self.relay.hub());
         // Before what publishes. A slate that was shown in the last process goes on once it is coded in this one, and what was
         // missed until then is made up; times and seconds are counted anew.
         self.start_slates();
@@ -182,8 +189,11 @@ impl Service {
         self.rtsp.end();
         self.slates.end();
         self.watch.pause();
+        // The next process has the same name.
+        self.cluster.pause(self.relay.hub());
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.cluster.arrange(&self.config.cluster, self.relay.hub());
             self.start_slates();
             self.start_links();
             self.start_srt();
@@ -245,6 +255,7 @@ impl Service {
             tracing::error!("no webhooks tell of alarms: {error}");
         }
         self.watch.configure(config.watched());
+        self.cluster.arrange(&config.cluster, self.relay.hub());
         self.config = config;
         self.slate_files = slate_files;
         self.warn_of_flow_labels();
@@ -308,6 +319,7 @@ impl Service {
     /// Ends all connections.
     pub(super) fn end(self) {
         drop(self.watch);
+        self.cluster.end(self.relay.hub());
         self.encoders.end();
         self.links.end();
         self.srt.end();

@@ -2,6 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
+use super::cluster::Membership;
 use super::events::{self, Client, Events};
 use super::webhooks::Webhooks;
 use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge};
@@ -14,7 +15,7 @@ use glassline_studio::encode::Supervisor;
 use glassline_watch::Alarms;
 use std::cell::LazyCell;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// Before the name of an alarm's picture.
 const ALARM_PICTURES: &str = "/api/alarms/pictures/";
@@ -27,6 +28,7 @@ pub(crate) struct PageSite {
     webhooks: Arc<Webhooks>,
     /// Of the listeners, in the configuration's order.
     addresses: RwLock<Vec<SocketAddr>>,
+    cluster: OnceLock<Arc<Membership>>,
 }
 
 /// What a reload may change.
@@ -51,6 +53,7 @@ impl PageSite {
             alarms,
             webhooks,
             addresses: RwLock::default(),
+            cluster: OnceLock::new(),
         }
     }
 
@@ -65,6 +68,11 @@ impl PageSite {
     /// Takes the addresses that the listeners have by now.
     pub(super) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
         *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+
+    /// The other servers are known by this.
+    pub(super) fn set_cluster(&self, cluster: Arc<Membership>) {
+        let _ = self.cluster.set(cluster);
     }
 
     /// What stands on the page of an event.
@@ -110,7 +118,8 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
                 let statuses = self.encoders.statuses();
-                let text = metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status());
+                let mut text = metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status());
+                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(&mut text));
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
@@ -126,6 +135,7 @@ impl PageSite {
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
+            "/api/cluster" => json(&self.cluster.get().map(|cluster| cluster.report(hub))),
             "/api/alarms" => json(&self.alarms.report()),
             "/api/events" => self.now().events.list(),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
@@ -240,7 +250,9 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
             let refusal = hub.is_crew(door, peer, request).err()?;
             return Some(for_operators(refusal));
         }
-        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
+        ListenerRole::Shared => {
+            matches!(path, "/metrics" | "/api/encoders" | "/api/objects" | "/api/cluster")
+        }
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {

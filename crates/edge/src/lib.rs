@@ -104,10 +104,8 @@ impl Edge {
         let disk = settings.disk.clone().map(|disk| Disk::new(disk, settings.cache_bytes, settings.groups()));
         let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
         let name = server_name(seed);
-        let nodes = Arc::new(Nodes::default());
         let (fetcher, mailbox) = Fetcher::new(
             settings.clone(),
-            Arc::clone(&nodes),
             Arc::clone(&cache),
             disk.clone(),
             Arc::clone(&counters),
@@ -115,6 +113,7 @@ impl Edge {
             clock,
             name.clone(),
         )?;
+        let nodes = fetcher.nodes();
         let _ = feeders.fetch.set(Arc::clone(&mailbox));
         disk.iter().for_each(|disk| drop(feeders.disk.set(Arc::clone(disk))));
         let threads = Vec::new();

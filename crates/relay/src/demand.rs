@@ -27,6 +27,9 @@ const UNWATCHED: Duration = Duration::from_secs(30);
 /// The same at least: a viewer that its first bytes have woken has to come.
 const UNWATCHED_LEAST: Duration = Duration::from_secs(1);
 
+/// A publisher that takes the place of a pull has its slot within this time, or does not get it.
+const GIVES_WAY: Duration = Duration::from_secs(1);
+
 /// The streams that are pulled because clients have asked for them.
 #[derive(Default)]
 pub(super) struct Demands {
@@ -41,6 +44,8 @@ struct Demand {
     waiting: Arc<Growing>,
     /// When a client last watched it, or asked for it.
     watched_at: Time,
+    /// Since when a publisher here takes its place: nothing is pulled any more, and requests wait for the publisher.
+    gives_way_since: Option<Time>,
 }
 
 /// One, as a process leaves it to the next: what is watched goes on there.
@@ -57,7 +62,7 @@ pub(super) struct DemandHandover {
 impl Demand {
     fn new(pull: Pull, hub: &Hub, now: Time) -> Demand {
         let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
-        Demand { pull, waiting, watched_at: now }
+        Demand { pull, waiting, watched_at: now, gives_way_since: None }
     }
 }
 
@@ -80,20 +85,27 @@ impl Demands {
 
     /// The streams.
     pub(super) fn pulls(&self) -> Vec<Pull> {
-        self.lock().values().map(|demand| demand.pull.clone()).collect()
+        let demands = self.lock();
+        demands
+            .values()
+            .filter(|demand| demand.gives_way_since.is_none())
+            .map(|demand| demand.pull.clone())
+            .collect()
     }
 
     /// Whether the stream `name` is one of them.
     pub(super) fn is_pulled(&self, name: &StreamName) -> bool {
-        self.lock().contains_key(name)
+        self.lock().get(name).is_some_and(|demand| demand.gives_way_since.is_none())
     }
 
     /// Whether the stream `name` is one of them, or a version of the capture of that name is.
     pub(super) fn have(&self, name: &StreamName) -> bool {
         let demands = self.lock();
         let follows = (Bound::Excluded(name), Bound::Unbounded);
-        let mut versions = demands.range(follows).map(|(version, _)| version);
-        demands.contains_key(name)
+        let is_pulled = |demand: &Demand| demand.gives_way_since.is_none();
+        let mut versions =
+            demands.range(follows).filter(|(_, demand)| is_pulled(demand)).map(|(version, _)| version);
+        demands.get(name).is_some_and(is_pulled)
             || versions
                 .by_ref()
                 .take_while(|version| version.as_str().starts_with(name.as_str()))
@@ -102,7 +114,12 @@ impl Demands {
 
     /// The stream `name` has begun: the requests that wait for it are woken and look again.
     pub(super) fn tell(&self, name: &StreamName) {
-        let waiting = self.lock().get(name).map(|demand| Arc::clone(&demand.waiting));
+        let mut demands = self.lock();
+        let waiting = demands.get(name).map(|demand| Arc::clone(&demand.waiting));
+        if demands.get(name).is_some_and(|demand| demand.gives_way_since.is_some()) {
+            demands.remove(name);
+        }
+        drop(demands);
         if let Some(waiting) = waiting {
             waiting.change(|_| ());
         }
@@ -159,8 +176,11 @@ impl Hub {
     pub(super) fn follow(&self, name: &StreamName) {
         let (Some(edge), Whereabouts::At { .. }) = (self.edge(), self.whereabouts(name)) else { return };
         let now = self.clock.now();
+        // Streams are never looked for under the lock of the demands: a publisher that comes takes the two the other way round.
+        let live = self.streams.find(name);
         let mut demands = self.demands.lock();
-        let (mux, via) = match (demands.get(name), self.streams.find(name)) {
+        let (mux, via) = match (demands.get(name), live) {
+            (Some(demand), _) if demand.gives_way_since.is_some() => return,
             (Some(demand), _) => (demand.pull.mux.unwrap_or_default(), demand.pull.via.clone()),
             (None, Some(live)) if live.published_since().is_some() => return,
             (None, Some(live)) => {
@@ -168,7 +188,8 @@ impl Hub {
                 self.presentations.remove(name);
                 if live.viewers() == 0 {
                     drop(demands);
-                    return self.streams.end(&live);
+                    self.streams.end(&live);
+                    return;
                 }
                 (live.mux, Some(Via::default().then(edge.name())))
             }
@@ -190,12 +211,38 @@ impl Hub {
         self.rearrange_pulls();
     }
 
-    /// Ends the pull of the stream `name`, for a publisher here to take its place; the stream goes on. Returns whether there was one.
+    /// Ends the pull of the stream `name`, for a publisher here to take its place; the stream goes on, and requests that wait for it wait
+    /// for the publisher. Returns whether there was one.
     pub(super) fn end_demand(&self, name: &StreamName) -> bool {
-        let Some(demand) = self.demands.lock().remove(name) else { return false };
+        let now = self.clock.now();
+        let mut demands = self.demands.lock();
+        let Some(demand) = demands.get_mut(name).filter(|demand| demand.gives_way_since.is_none()) else {
+            return false;
+        };
+        demand.gives_way_since = Some(now);
+        drop(demands);
         self.rearrange_pulls();
-        demand.waiting.change(|_| ());
         true
+    }
+
+    /// Has all that is pulled on demand come from where it is now: the map has changed. What is nowhere any more ends.
+    pub(super) fn follow_all(&self) {
+        for name in self.demands.pulls().into_iter().map(|pull| pull.name) {
+            match (self.whereabouts(&name), self.edge()) {
+                (Whereabouts::At { .. }, Some(_)) => self.follow(&name),
+                (Whereabouts::Unknown, Some(edge))
+                    if self.servers_of(&edge, &name, Mux::default()).is_none() =>
+                {
+                    let demand = self.demands.lock().remove(&name);
+                    self.rearrange_pulls();
+                    self.streams.find(&name).into_iter().for_each(|live| self.streams.end(&live));
+                    demand.into_iter().for_each(|demand| {
+                        demand.waiting.change(|object| object.fail(Failure::Upstream));
+                    });
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
@@ -210,7 +257,12 @@ impl Hub {
             let Pull { source, alternates, mux, via, .. } = demand.pull.clone();
             Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux?, via })
         };
-        self.demands.lock().iter().filter_map(left).collect()
+        self.demands
+            .lock()
+            .iter()
+            .filter(|(_, demand)| demand.gives_way_since.is_none())
+            .filter_map(left)
+            .collect()
     }
 
     /// Goes on with what another process left, where there are upstream servers still.
@@ -239,8 +291,20 @@ impl Hub {
     pub(super) fn look_at_demands(&self) {
         let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
         let mut ended = Vec::new();
+        let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
+        // See `follow`.
+        let mut lives: BTreeMap<_, _> =
+            names.into_iter().filter_map(|name| Some((name.clone(), self.streams.find(&name)?))).collect();
         self.demands.lock().retain(|name, demand| {
-            let (live, store) = (self.streams.find(name), self.presentations.find(name));
+            if let Some(since) = demand.gives_way_since {
+                // The publisher did not get the name after all.
+                let is_over = now.since(since) > GIVES_WAY;
+                if is_over {
+                    ended.push((name.clone(), None, Arc::clone(&demand.waiting)));
+                }
+                return !is_over;
+            }
+            let (live, store) = (lives.remove(name), self.presentations.find(name));
             if live.as_ref().is_some_and(|live| live.viewers() > 0) {
                 demand.watched_at = now;
             }
@@ -270,7 +334,9 @@ impl Hub {
                 tracing::info!(stream = %name, "no client watches it: it is pulled no longer");
                 self.streams.end(&live);
             }
-            self.presentations.remove(&name);
+            if self.streams.find(&name).is_none() {
+                self.presentations.remove(&name);
+            }
             waiting.change(|object| object.fail(Failure::Upstream));
         }
     }

@@ -63,7 +63,7 @@ pub struct Hub {
     pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
     /// Where streams are that are not here, as a registry of several servers says.
-    pub(super) directory: OnceLock<Arc<dyn Directory>>,
+    pub(super) directory: RwLock<Option<Arc<dyn Directory>>>,
     pub(super) roster: Roster,
     site: Arc<dyn Site>,
     began: Time,
@@ -133,7 +133,7 @@ impl Hub {
             object_waits: Waits::default(),
             first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
-            directory: OnceLock::new(),
+            directory: RwLock::default(),
             site,
             began: clock.now(),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -538,7 +538,7 @@ impl Observer for Hub {
             live.set_is_packaged(true);
         }
         self.demands.tell(&live.name);
-        if let Some(directory) = self.directory.get() {
+        if let Some(directory) = self.directory() {
             directory.publishers_changed();
         }
     }

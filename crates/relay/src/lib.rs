@@ -371,6 +371,7 @@ impl Relay {
             threads.fetcher = Some(Fetcher::new(Arc::clone(&self.hub) as Arc<dyn Sources>)?);
         }
         self.hub.arrange_edge()?;
+        self.hub.follow_all();
         self.hub.enter(Phase::Running);
         for (index, (mut worker, listeners)) in threads.workers.into_iter().zip(listeners).enumerate() {
             worker.reconfigure(listeners, limit);

@@ -3,13 +3,29 @@
 
 use crate::hub::Hub;
 use glassline_delivery::policy::StreamName;
-use glassline_streams::{AcquireError, Directory, NameRefusal, Origin, SlotRequest, Whereabouts};
-use std::sync::Arc;
+use glassline_streams::{
+    AcquireError, Directory, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
+};
+use std::sync::{Arc, PoisonError};
 
 impl Hub {
-    /// Has `directory` asked for streams that are not here, and which publishers may come. Only the first call counts.
-    pub fn set_directory(&self, directory: Arc<dyn Directory>) {
-        let _ = self.directory.set(directory);
+    /// Has `directory` asked for streams that are not here, and which publishers may come; `None`: there is none.
+    pub fn set_directory(&self, directory: Option<Arc<dyn Directory>>) {
+        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = directory;
+    }
+
+    /// Where the configuration places streams.
+    pub fn places(&self) -> StaticDirectory {
+        self.settings().places.clone()
+    }
+
+    pub(super) fn directory(&self) -> Option<Arc<dyn Directory>> {
+        self.directory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Viewers of all streams here, over HTTP.
+    pub fn viewers(&self) -> u64 {
+        self.streams.all().iter().map(|live| live.viewers() as u64).sum()
     }
 
     /// Where the stream `name` is: what the configuration says goes before what the directory says.
@@ -17,14 +33,15 @@ impl Hub {
         if let Some(server) = self.settings().places.server(name) {
             return Whereabouts::At { servers: vec![server.clone()], epoch: 0 };
         }
-        self.directory.get().map_or(Whereabouts::Unknown, |directory| directory.find(name))
+        self.directory().map_or(Whereabouts::Unknown, |directory| directory.find(name))
     }
 
     /// Whether a publisher may have the slot that it asks for. Where it may, and the stream is pulled from another server of the
     /// cluster, the publisher takes the pull's place.
     pub(super) fn admit_publisher(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
         let name = slot_request.name;
-        if slot_request.origin == Origin::Inside && self.demands.is_pulled(name) {
+        let is_encoder = || self.settings().reserved.contains(name);
+        if slot_request.origin == Origin::Inside && self.demands.is_pulled(name) && !is_encoder() {
             return Ok(());
         }
         let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };
@@ -32,7 +49,7 @@ impl Hub {
             let words = format!("[cluster] static places it at {server}; publish it there");
             return Err(refuse(NameRefusal(words)));
         }
-        let Some(directory) = self.directory.get() else { return Ok(()) };
+        let Some(directory) = self.directory() else { return Ok(()) };
         directory.may_publish(name, slot_request.take_over).map_err(refuse)?;
         slot_request.take_over |= self.end_demand(name);
         Ok(())

@@ -3,7 +3,7 @@ use crate::settings::Settings;
 use crate::test_streams::{hub, name};
 use glassline_delivery::fill::Via;
 use glassline_delivery::stream::Mux;
-use glassline_edge::UpstreamSettings;
+use glassline_edge::{Reader, UpstreamSettings};
 use glassline_streams::StaticDirectory;
 use std::sync::Mutex;
 
@@ -36,7 +36,7 @@ fn hub_of(whereabouts: Whereabouts) -> (Arc<Hub>, Arc<Somewhere>) {
     let hub = hub(settings, 1).into_shared();
     hub.arrange_edge().expect("a thread that fetches");
     let directory = Arc::new(Somewhere(Mutex::new(whereabouts)));
-    hub.set_directory(Arc::clone(&directory) as Arc<dyn Directory>);
+    hub.set_directory(Some(Arc::clone(&directory) as Arc<dyn Directory>));
     (hub, directory)
 }
 
@@ -107,4 +107,44 @@ fn viewers_of_a_publisher_whose_name_is_lost_get_the_stream_from_elsewhere() {
     assert!(unwatched.live.has_ended(), "there is nothing to be served from it any more");
     let mut late = glassline_test_support::ts::Source::default();
     assert!(watched.live.push(watched.session, &late.tables(), hub.clock.now()).is_err(), "it has to go");
+}
+
+#[test]
+fn requests_that_wait_for_a_pull_are_told_of_the_publisher_that_takes_its_place() {
+    const READER: Reader = Reader { thread: 0, token: 7 };
+    let (hub, _directory) = hub_of(at(9, 1));
+    let demand = || hub.demand(&name("a"), Mux::MpegTs, &Via::default(), hub.clock.now());
+    let waiting = demand().expect("it is asked for");
+    assert!(waiting.look_or_wait(READER, |_| None::<()>).is_none());
+    let a = name("a");
+    let mut slot_request =
+        SlotRequest { name: &a, mux: Mux::MpegTs, origin: Origin::Door, take_over: false, piece: None };
+    hub.admit_publisher(&mut slot_request).expect("it may come");
+    assert!(slot_request.take_over && hub.demands.pulls().is_empty() && !hub.pulls().has(&a));
+    assert_eq!(waiting.waiting(), 1, "there is nothing to look for yet");
+    assert!(Arc::ptr_eq(&waiting, &demand().expect("it waits, too")), "the pull does not begin again");
+    let here = publish(&hub, "a", false).expect("a free name");
+    assert_eq!(waiting.waiting(), 0);
+    assert_eq!(hub.own_publishers(), [name("a")]);
+    drop(here);
+}
+
+#[test]
+fn what_is_pulled_follows_a_map_that_changes_and_ends_where_it_is_nowhere() {
+    let (hub, directory) = hub_of(Whereabouts::Unknown);
+    let via = Via::default();
+    hub.demand(&name("fixed"), Mux::MpegTs, &via, hub.clock.now()).expect("it is asked for");
+    assert_eq!(sources(&hub), ["http://127.0.0.1:29/live/fixed.ts"]);
+    let mut settings = Settings { listen: Vec::new(), ..Settings::default() };
+    settings.upstream = Some(UpstreamSettings::new(Vec::new()));
+    let places = [("fixed".to_owned(), "http://127.0.0.1:39".parse().unwrap())];
+    settings.places = StaticDirectory::new(places).unwrap();
+    hub.reconfigure(settings.clone());
+    hub.follow_all();
+    assert_eq!(sources(&hub), ["http://127.0.0.1:39/live/fixed.ts"]);
+    settings.places = StaticDirectory::default();
+    hub.reconfigure(settings);
+    hub.follow_all();
+    assert!(sources(&hub).is_empty() && !hub.pulls().has(&name("fixed")));
+    drop(directory);
 }

@@ -21,6 +21,7 @@
 )]
 
 mod entry;
+mod known;
 mod view;
 
 pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, VALUE_MAX_BYTES};
@@ -222,7 +223,7 @@ pub struct Ownership {
 impl Ownership {
     /// The part of the node that `own` describes, which has not heard the registry yet.
     pub fn new(settings: Settings, own: NodeEntry) -> Ownership {
-        let view = View::new(settings.lease);
+        let view = View::new(settings.lease, own.run.clone());
         Ownership {
             settings,
             own,
@@ -255,33 +256,9 @@ impl Ownership {
 
     /// When the lease ends that keeps a publisher here waiting.
     fn lease_in_the_way(&self, name: &StreamName) -> Option<Time> {
-        let entry = self.view.stream(name)?.entry.as_ref()?.as_ref().ok()?;
-        self.view.lease_end(&entry.owner)
-    }
-
-    /// The counters so far.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Whether the registry is heard.
-    pub fn is_heard(&self) -> bool {
-        self.view.is_heard()
-    }
-
-    /// The nodes that are known, alive or not.
-    pub fn nodes(&self) -> impl Iterator<Item = &NodeEntry> {
-        self.view.nodes()
-    }
-
-    /// Whether that run of a node goes on, as far as is known.
-    pub fn is_alive(&self, run: &Run, now: Time) -> bool {
-        self.view.is_alive(run, now)
-    }
-
-    /// The streams that have an entry, with their owners.
-    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &StreamEntry)> {
-        self.view.streams().filter_map(|(name, known)| Some((name, known.entry.as_ref()?.as_ref().ok()?)))
+        // Of an entry of a connection before the list decides.
+        let known = self.view.stream(name).filter(|known| known.revision > 0)?;
+        self.view.lease_end(&known.entry.as_ref()?.as_ref().ok()?.owner)
     }
 
     /// All entries that there were when the registry was heard have come: [`Ownership::handle_entry`] brings news from now on.
@@ -290,22 +267,6 @@ impl Ownership {
             self.handle_stream(&name, now);
         }
         self.decide_all(now);
-    }
-
-    /// Where the stream is.
-    pub fn place(&self, name: &StreamName, now: Time) -> Place {
-        match self.locals.get(name) {
-            Some(Local { stage: Stage::Owned { epoch, .. }, .. }) => Place::Here { epoch: *epoch },
-            _ => self.view.place(name, &self.own.run, now),
-        }
-    }
-
-    /// The epoch under which this node owns the stream.
-    pub fn owned(&self, name: &StreamName) -> Option<u64> {
-        match self.locals.get(name)?.stage {
-            Stage::Owned { epoch, .. } => Some(epoch),
-            _ => None,
-        }
     }
 
     /// What this node says of itself changes: it is told with the next renewal, and at once where the node is about to leave.
@@ -535,7 +496,11 @@ impl Ownership {
             Answer::Written { revision } => {
                 let value = self.own_claim().write();
                 // Where its own news, or later ones, have come before, those decide.
-                let _ = self.view.take(&Key::Stream(name.clone()), Some(&value), revision, now);
+                if self.view.take(&Key::Stream(name.clone()), Some(&value), revision, now) == Change::Dropped
+                {
+                    self.drop_own(name, is_current, now);
+                    return;
+                }
                 if is_current {
                     self.own_it(name, revision, revision);
                 }
@@ -554,7 +519,14 @@ impl Ownership {
     fn handle_look(&mut self, id: u64, name: &StreamName, before: u64, answer: Answer, now: Time) {
         match answer {
             Answer::Found { value, revision } => {
-                let _ = self.view.take(&Key::Stream(name.clone()), Some(&value), revision, now);
+                let is_current =
+                    |local: &Local| matches!(local.stage, Stage::Looking { request } if request == id);
+                if self.view.take(&Key::Stream(name.clone()), Some(&value), revision, now) == Change::Dropped
+                {
+                    let is_current = self.locals.get(name).is_some_and(is_current);
+                    self.drop_own(name, is_current, now);
+                    return;
+                }
             }
             // What was written since is not in the answer.
             Answer::Absent if self.view.stream(name).is_none_or(|known| known.revision == before) => {
@@ -576,6 +548,14 @@ impl Ownership {
             local.stage = Stage::Waiting;
         }
         self.handle_stream(name, now);
+    }
+
+    /// There is no room for an entry that this node has asked for: it is asked for again later.
+    fn drop_own(&mut self, name: &StreamName, is_current: bool, now: Time) {
+        self.counters.dropped = self.counters.dropped.saturating_add(1);
+        if is_current {
+            self.pause(name, now);
+        }
     }
 
     fn pause(&mut self, name: &StreamName, now: Time) {
@@ -601,7 +581,7 @@ impl Ownership {
         };
         match (&mut local.stage, entry) {
             (Stage::Owned { .. } | Stage::Claiming { .. }, Some(_)) if is_ours => {
-                self.own_it(name, epoch, revision)
+                self.own_it(name, epoch, revision);
             }
             (Stage::Owned { .. }, Some(entry)) if entry.owner != self.own.run => {
                 self.locals.remove(name);

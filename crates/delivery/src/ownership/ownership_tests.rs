@@ -100,6 +100,7 @@ fn a_name_is_free_when_its_owners_lease_has_ended_by_this_clock() {
     outputs(&mut own);
     let lease = Settings::default().lease;
     let end = at(1000) + lease;
+    see_node(&mut own, &node("own", 1), 5, at(2300));
     own.handle_timeout(at(2499));
     assert_eq!(outputs(&mut own), []);
     assert!(own.is_alive(&other.run, at(2499)) && !own.is_alive(&other.run, end));
@@ -118,6 +119,7 @@ fn a_lease_is_not_judged_while_the_registry_is_not_heard() {
     assert!(matches!(place, Place::At { node: Some(_), epoch: 4, is_live: true, .. }), "{place:?}");
     // Heard again, the others have a lease's time to be heard.
     own.handle_connection(true, at(100_000));
+    see_node(&mut own, &node("own", 1), 5, at(101_000));
     assert!(own.is_alive(&other.run, at(101_499)) && !own.is_alive(&other.run, at(101_500)));
 }
 
@@ -206,4 +208,46 @@ fn a_node_that_leaves_gives_its_streams_to_the_next_that_comes() {
     outputs(&mut own);
     own.publish(&name("hall"), false, at(250));
     assert_eq!(claim(&outputs(&mut own)).2, 2);
+}
+
+#[test]
+fn a_node_that_does_not_see_its_own_lease_judges_no_other() {
+    let (mut own, other) = (heard(), node("other", 7));
+    see_node(&mut own, &node("own", 1), 1, at(100));
+    see_node(&mut own, &other, 2, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 3, at(100));
+    // It stood still, and what came meanwhile waits in its socket.
+    assert_eq!(own.may_publish(&name("hall"), false, at(5000)), Ok(()), "it is not sure");
+    own.publish(&name("hall"), false, at(5000));
+    own.handle_timeout(at(5000));
+    assert_eq!(outputs(&mut own), [], "the other's lease may have been renewed");
+    assert!(own.poll_timeout() > at(5000), "nothing is due that could be done");
+    see_node(&mut own, &node("own", 1), 20, at(5001));
+    see_node(&mut own, &other, 21, at(5002));
+    let why = Refusal::Taken(other.run.node.clone());
+    assert!(outputs(&mut own).contains(&Output::Refused { name: name("hall"), why: why.clone() }));
+    assert_eq!(own.may_publish(&name("hall"), false, at(5100)), Err(why));
+    assert_eq!(own.may_publish(&name("hall"), true, at(5100)), Ok(()));
+}
+
+#[test]
+fn names_that_are_over_make_room_for_those_that_come() {
+    let (mut own, other) = (heard(), node("other", 7));
+    let over = StreamEntry { is_live: false, ..owned_by(&other, 1) };
+    see_stream(&mut own, "live", &owned_by(&other, 1), 1, at(1));
+    for number in 0..70_000_u64 {
+        see_stream(&mut own, &format!("s{number}"), &over, number + 2, at(2));
+    }
+    assert_eq!(own.counters().dropped, 0);
+    assert!(own.streams().count() <= 65_536);
+    assert!(own.is_published(&name("live")), "what is live stays");
+    assert!(own.streams().any(|(known, _)| known.as_str() == "s69999"), "the newest are known");
+    own.publish(&name("mine"), false, at(5));
+    let set = |output: &Output| match output {
+        Output::Request { id, request: Request::Set { .. } } => Some(*id),
+        _ => None,
+    };
+    let id = outputs(&mut own).iter().find_map(set).unwrap();
+    own.handle_answer(id, Answer::Written { revision: 80_000 }, at(6));
+    assert_eq!(own.owned(&name("mine")), Some(80_000));
 }

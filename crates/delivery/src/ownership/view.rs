@@ -81,6 +81,8 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct View {
     lease: Duration,
+    /// This node.
+    own: Run,
     streams: BTreeMap<StreamName, KnownStream>,
     nodes: BTreeMap<NodeName, KnownNode>,
     /// Since when the registry is heard; `None` while it is not.
@@ -88,8 +90,8 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(lease: Duration) -> View {
-        View { lease, streams: BTreeMap::new(), nodes: BTreeMap::new(), heard_since: None }
+    pub(super) fn new(lease: Duration, own: Run) -> View {
+        View { lease, own, streams: BTreeMap::new(), nodes: BTreeMap::new(), heard_since: None }
     }
 
     /// The registry is heard from now on, or no longer.
@@ -131,7 +133,7 @@ impl View {
         if known.is_some_and(|known| known.revision >= revision) {
             return Change::None;
         }
-        if known.is_none() && self.streams.len() >= STREAMS_MAX {
+        if known.is_none() && self.streams.len() >= STREAMS_MAX && !self.make_room() {
             return Change::Dropped;
         }
         let entry = value.map(StreamEntry::read);
@@ -139,6 +141,22 @@ impl View {
             entry.as_ref().and_then(|entry| entry.as_ref().ok()).map_or(0, |entry| entry.epoch(revision));
         self.streams.insert(name.clone(), KnownStream { entry, revision, epoch });
         Change::Stream(name.clone())
+    }
+
+    /// Forgets streams without a publisher, those that were written longest ago. Returns whether there were any.
+    fn make_room(&mut self) -> bool {
+        let is_over = |known: &KnownStream| match &known.entry {
+            None => true,
+            Some(Ok(entry)) => !entry.is_live,
+            Some(Err(_)) => false,
+        };
+        let mut over: Vec<u64> =
+            self.streams.values().filter(|known| is_over(known)).map(|known| known.revision).collect();
+        over.sort_unstable();
+        // Many at once, so that it is not done for each name.
+        let Some(last) = over.get((over.len() / 4).min(STREAMS_MAX / 16)).copied() else { return false };
+        self.streams.retain(|_, known| !is_over(known) || known.revision > last);
+        true
     }
 
     /// The registry is heard anew, and tells all that it has: what is known goes on until that has come, and all that comes is newer,
@@ -183,8 +201,16 @@ impl View {
     }
 
     /// Whether a lease that was not renewed for so long may be taken for ended: the registry was heard all the time.
+    ///
+    /// A node that stood still, or of which the news hang, does not see its own lease either: it judges no other then.
     fn judges(&self, now: Time) -> bool {
-        self.heard_since.is_some_and(|since| now.since(since) >= self.lease)
+        let sees_itself = self.heard_at(&self.own).is_some_and(|seen| now.since(seen) < self.own_silence());
+        sees_itself && self.heard_since.is_some_and(|since| now.since(since) >= self.lease)
+    }
+
+    /// This node's own lease has to come back as news within this time; shorter than the lease, of which the rest is the others' to be late.
+    fn own_silence(&self) -> Duration {
+        self.lease.checked_div(3).unwrap_or_default().saturating_mul(2)
     }
 
     /// Whether that run of a node goes on, as far as is known.
@@ -202,12 +228,15 @@ impl View {
         self.nodes.get(&run.node).filter(|known| known.entry.run == *run).map(|known| known.seen_at)
     }
 
-    /// When the lease of that run ends if nothing more is seen of it; `None` where it has ended, or is not judged.
+    /// When the lease of that run may be judged if nothing more is seen of it; `None` where it is judged only by later news: where this node
+    /// does not see its own lease until then.
     pub(super) fn lease_end(&self, run: &Run) -> Option<Time> {
         let heard_for_a_lease = self.heard_since? + self.lease;
-        let seen =
+        let known =
             self.nodes.get(&run.node).filter(|known| known.entry.run == *run && !known.entry.is_leaving);
-        Some(seen.map_or(heard_for_a_lease, |known| (known.seen_at + self.lease).max(heard_for_a_lease)))
+        let end =
+            known.map_or(heard_for_a_lease, |known| (known.seen_at + self.lease).max(heard_for_a_lease));
+        (self.heard_at(&self.own)? + self.own_silence() > end).then_some(end)
     }
 
     /// Where the stream is, seen from `own`.

@@ -84,7 +84,6 @@ impl Fetcher {
     /// A fetcher that has nothing to do. `name` tells servers which server asks.
     pub(crate) fn new(
         settings: UpstreamSettings,
-        nodes: Arc<Nodes>,
         cache: Arc<Cache>,
         disk: Option<Arc<Disk>>,
         counters: Arc<FetchCounters>,
@@ -117,7 +116,7 @@ impl Fetcher {
             connector,
             servers,
             groups,
-            nodes,
+            nodes: Arc::default(),
             lines: Vec::new(),
             generations: 0,
             waiting: Waiting::default(),
@@ -127,6 +126,11 @@ impl Fetcher {
             peak_bytes: 0,
         };
         Ok((fetcher, mailbox))
+    }
+
+    /// Where servers are noted that come to be known later.
+    pub(crate) fn nodes(&self) -> Arc<Nodes> {
+        Arc::clone(&self.nodes)
     }
 
     /// Fetches until it is told to end.
@@ -202,7 +206,7 @@ impl Fetcher {
                 match Connector::new(&roots, Accept::RegularFile) {
                     Ok(connector) => self.connector = Some(connector),
                     Err(error) => {
-                        tracing::error!(server = %url.authority(), %error, "no server is asked over TLS")
+                        tracing::error!(server = %url.authority(), %error, "no server is asked over TLS");
                     }
                 }
             }

@@ -171,10 +171,14 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
-        if context.hub.streams.find(&name).is_none() {
-            if context.hub.edge().is_some_and(|edge| edge.is_loop(&request.headers)) {
-                return Err(circle());
-            }
+        let is_here = context.hub.streams.find(&name).is_some();
+        // What is here only since it is pulled is not given back to the server that it is pulled from.
+        if (!is_here || context.hub.demands.is_pulled(&name))
+            && context.hub.edge().is_some_and(|edge| edge.is_loop(&request.headers))
+        {
+            return Err(circle());
+        }
+        if !is_here {
             if let Whereabouts::Away { retry_after } = context.hub.whereabouts(&name) {
                 return Err(away(retry_after));
             }

@@ -1,0 +1,315 @@
+//! Servers that find each other's streams by a real server of NATS.
+
+use crate::cluster::{Feed, free_address, see_jump};
+use crate::pull::{HASTE, SHAPE, see, watch};
+use crate::{GLASSLINE, glassline};
+use glassline_test_support::http::{get, publish, read_head};
+use glassline_test_support::numbered::Check;
+use glassline_test_support::program::{Running, Scratch, Server};
+use glassline_test_support::wait::until;
+use glassline_test_support::{has_program, skip};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+
+/// A server of NATS with JetStream.
+struct Nats {
+    address: SocketAddr,
+    scratch: Scratch,
+    more: Vec<String>,
+    process: Option<Running>,
+}
+
+impl Nats {
+    /// One with these arguments more, or `None` where there is no such program, which is counted.
+    fn start(test: &str, more: &[&str]) -> Option<Nats> {
+        if !has_program("nats-server") {
+            skip(test, "there is no nats-server; apt install nats-server");
+            return None;
+        }
+        let scratch = Scratch::new("nats");
+        let more = more.iter().map(|word| (*word).to_owned()).collect();
+        let mut nats = Nats { address: free_address("127.31.9.8"), scratch, more, process: None };
+        nats.run();
+        Some(nats)
+    }
+
+    fn run(&mut self) {
+        let store = self.scratch.file("store");
+        let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
+        let mut command = Command::new("nats-server");
+        command.args(["-js", "-sd", &store, "-a", &host, "-p", &port]).args(&self.more);
+        self.process = Some(Running::start(&mut command));
+        until("NATS to listen", || TcpStream::connect(self.address).is_ok());
+    }
+
+    fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+}
+
+/// A server of the cluster.
+struct Node {
+    server: Server,
+    _scratch: Scratch,
+}
+
+fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
+    format!(
+        "{HASTE}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = 'here'\n"
+    )
+}
+
+impl Node {
+    fn start(name: &str, nats: &str) -> Node {
+        Node::start_with(name, nats, "")
+    }
+
+    fn start_with(name: &str, nats: &str, more: &str) -> Node {
+        let address = free_address("127.31.9.9");
+        let scratch = Scratch::new("node");
+        let file = scratch.write("glassline.toml", config(name, address, nats, more));
+        let server = Server::start_at(GLASSLINE, &address.to_string(), &["--config", &file]);
+        Node { server, _scratch: scratch }
+    }
+
+    fn report(&self) -> serde_json::Value {
+        get(self.server.address(), "/api/cluster").json()
+    }
+
+    fn hears(&self) -> bool {
+        self.report()["registry"]["heard"] == true
+    }
+
+    /// Which node has the stream live, as this one knows.
+    fn owner(&self, name: &str) -> Option<String> {
+        let report = self.report();
+        let streams = report["streams"].as_array()?;
+        let stream = streams.iter().find(|stream| stream["name"] == name && stream["live"] == true)?;
+        Some(stream["node"].as_str()?.to_owned())
+    }
+
+    fn until_owner(&self, name: &str, node: &str) {
+        until(&format!("{name} to be at {node}"), || self.owner(name).as_deref() == Some(node));
+    }
+}
+
+fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
+    let nodes = names.map(|name| Node::start(name, &nats.url()));
+    for node in &nodes {
+        until("the registry to be heard", || {
+            let report = node.report();
+            let alive = report["nodes"]
+                .as_array()
+                .map_or(0, |nodes| nodes.iter().filter(|node| node["alive"] == true).count());
+            alive == N
+        });
+    }
+    nodes
+}
+
+#[test]
+fn a_publisher_moves_to_another_server_when_its_own_is_killed_and_viewers_elsewhere_follow() {
+    let Some(nats) = Nats::start(
+        "a_publisher_moves_to_another_server_when_its_own_is_killed_and_viewers_elsewhere_follow",
+        &[],
+    ) else {
+        return;
+    };
+    let [mut a, b, c] = cluster(&nats, ["a", "b", "c"]);
+    let feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    c.until_owner("numbers", "a");
+    let mut viewer = watch(&c.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    // The name is taken in all of the cluster.
+    let mut refused = publish(b.server.address(), "/live/numbers.ts");
+    let answer = read_head(&mut refused);
+    assert_eq!(answer.status, 409, "{}", answer.text());
+    let next = feed.next_group();
+    a.server.process.kill();
+    drop(feed);
+    // An encoder tries again until it is let in.
+    let mut feed = Feed::start(&b.server, "/live/numbers.ts", next);
+    until("the publisher to be let in", || {
+        if b.server.count("numbers", "bytes_in") == 0 && feed.is_over() {
+            feed = Feed::start(&b.server, "/live/numbers.ts", next);
+        }
+        b.owner("numbers").as_deref() == Some("b")
+    });
+    see_jump(&mut viewer, &mut check, 1);
+    c.until_owner("numbers", "b");
+    let metrics = get(b.server.address(), "/metrics").text();
+    assert!(
+        metrics.contains("glassline_cluster_up 1\n")
+            && metrics.contains("glassline_cluster_streams_here 1\n")
+    );
+}
+
+#[test]
+fn a_publisher_that_takes_over_ends_the_old_one_and_its_viewers_follow() {
+    let Some(nats) = Nats::start("a_publisher_that_takes_over_ends_the_old_one_and_its_viewers_follow", &[])
+    else {
+        return;
+    };
+    let [a, b] = cluster(&nats, ["a", "b"]);
+    let old = Feed::start(&a.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "a");
+    let mut viewer = watch(&a.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    let _new = Feed::start(&b.server, "/live/numbers.ts?takeover=1", old.next_group() + 5000);
+    until("the old publisher to be ended", || old.is_over());
+    see_jump(&mut viewer, &mut check, 1);
+    a.until_owner("numbers", "b");
+}
+
+#[test]
+fn what_runs_goes_on_while_nats_is_away_and_joins_by_what_was_heard_last() {
+    let Some(mut nats) =
+        Nats::start("what_runs_goes_on_while_nats_is_away_and_joins_by_what_was_heard_last", &[])
+    else {
+        return;
+    };
+    let [a, b] = cluster(&nats, ["a", "b"]);
+    let _feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "a");
+    nats.process = None;
+    until("both to notice", || !a.hears() && !b.hears());
+    let report = b.report();
+    assert!(report["registry"]["error"].is_string(), "{report}");
+    let mut viewer = watch(&b.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    let _other = Feed::start(&b.server, "/live/other.ts", 0);
+    let mut watching = watch(&b.server, "other");
+    see(&mut watching, &mut Check::new(SHAPE), 100);
+    nats.run();
+    until("both to hear it", || a.hears() && b.hears());
+    a.until_owner("other", "b");
+    a.until_owner("numbers", "a");
+    let seen = check.packets;
+    see(&mut viewer, &mut check, seen + 200);
+    assert_eq!(check.moves, 0);
+}
+
+#[test]
+fn a_server_that_ends_gives_its_streams_back_and_one_that_dies_is_told_to_be_away() {
+    let Some(nats) =
+        Nats::start("a_server_that_ends_gives_its_streams_back_and_one_that_dies_is_told_to_be_away", &[])
+    else {
+        return;
+    };
+    let [mut a, b, mut c] = cluster(&nats, ["a", "b", "c"]);
+    let feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    let lost = Feed::start(&c.server, "/live/lost.ts", 0);
+    b.until_owner("numbers", "a");
+    b.until_owner("lost", "c");
+    a.server.process.signal("TERM");
+    a.server.process.wait();
+    c.server.process.kill();
+    drop((feed, lost));
+    until("both to be gone", || b.owner("numbers").is_none() && b.owner("lost").is_none());
+    assert_eq!(get(b.server.address(), "/live/numbers.ts").status, 404);
+    let answer = get(b.server.address(), "/live/lost.ts");
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{}", answer.text());
+    let answer = get(b.server.address(), "/live/lost/index.m3u8");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    // The next publisher is let in here.
+    let _feed = Feed::start(&b.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "b");
+    write_entry(&nats, "stream/news", br#"{"v":9,"owners":["x"]}"#);
+    until("the stranger to be seen", || b.report()["unread"][0]["name"] == "news");
+    let mut refused = publish(b.server.address(), "/live/news.ts");
+    assert_eq!(read_head(&mut refused).status, 409, "it is not written over");
+    assert!(b.server.process.output().contains("is not read, and is left as it is"));
+}
+
+/// Writes an entry of the bucket as any program may.
+fn write_entry(nats: &Nats, key: &str, value: &[u8]) {
+    tell_nats(nats, &format!("$KV.glassline.{key}"), value);
+}
+
+fn tell_nats(nats: &Nats, subject: &str, value: &[u8]) {
+    use std::io::{BufRead, BufReader, Write};
+    let mut connection = TcpStream::connect(nats.address).unwrap();
+    let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("INFO"));
+    let head = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", value.len());
+    connection.write_all(&[head.as_bytes(), value, b"\r\nPING\r\n"].concat()).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "PONG");
+}
+
+#[test]
+fn wrong_credentials_are_told_and_the_server_goes_on() {
+    let Some(nats) =
+        Nats::start("wrong_credentials_are_told_and_the_server_goes_on", &["--user", "u", "--pass", "p"])
+    else {
+        return;
+    };
+    let address = nats.address;
+    let good = Node::start("good", &format!("nats://u:p@{address}"));
+    until("the registry to be heard", || good.hears());
+    let bad = Node::start("bad", &format!("nats://u:wrong@{address}"));
+    until("the error", || {
+        bad.report()["registry"]["error"].as_str().is_some_and(|error| error.contains("authorization"))
+    });
+    let _feed = Feed::start(&bad.server, "/live/a.ts", 0);
+    let mut viewer = watch(&bad.server, "a");
+    see(&mut viewer, &mut Check::new(SHAPE), 100);
+    let said = bad.server.process.output();
+    assert!(said.contains("registry is not heard") && !said.contains("wrong"), "{said}");
+    assert!(get(bad.server.address(), "/metrics").text().contains("glassline_cluster_up 0\n"));
+}
+
+#[test]
+fn what_is_missing_for_a_registry_is_told() {
+    let scratch = Scratch::new("missing");
+    for (text, words) in [
+        ("nats = ['nats://h']", "cluster.node: is needed with nats"),
+        ("nats = ['nats://h']\nnode = 'a'", "cluster.address: is needed with nats"),
+        ("nats = ['h:4222']\nnode = 'a'", "cluster.nats: each is an address as nats://HOST:4222"),
+        (
+            "nats = ['nats://h']\nnode = 'a'\naddress = 'http://h'\nreplicas = 2",
+            "cluster.replicas: is 1, 3 or 5",
+        ),
+    ] {
+        let file = scratch.write("glassline.toml", format!("[cluster]\n{text}\n"));
+        let outcome = glassline(&["serve", "--test-config", "--config", &file]);
+        assert!(outcome.status == Some(2) && outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_bucket_that_is_removed_is_made_anew_and_all_streams_are_found_again() {
+    let test = "a_bucket_that_is_removed_is_made_anew_and_all_streams_are_found_again";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [a, b] = cluster(&nats, ["a", "b"]);
+    let feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "a");
+    let mut viewer = watch(&b.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 100);
+    let sessions = |node: &Node| node.report()["registry"]["sessions"].as_u64();
+    let before = [&a, &b].map(sessions);
+    tell_nats(&nats, "$JS.API.STREAM.DELETE.KV_glassline", b"");
+    until("both to notice and to hear it again", || {
+        let is_new = |node: &Node, before: Option<u64>| node.hears() && sessions(node) > before;
+        is_new(&a, before[0]) && is_new(&b, before[1])
+    });
+    b.until_owner("numbers", "a");
+    a.until_owner("numbers", "a");
+    let seen = check.packets;
+    see(&mut viewer, &mut check, seen + 300);
+    assert!(check.moves == 0 && !feed.is_over(), "what runs goes on");
+}
+
+#[test]
+fn a_second_server_of_the_same_name_is_told_of() {
+    let Some(nats) = Nats::start("a_second_server_of_the_same_name_is_told_of", &[]) else { return };
+    let [one] = cluster(&nats, ["same"]);
+    assert_eq!(one.report()["registry"]["twin"], false);
+    let other = Node::start("same", &nats.url());
+    until("one of them to notice", || {
+        [&one, &other].iter().any(|node| node.report()["registry"]["twin"] == true)
+    });
+}
