@@ -214,6 +214,8 @@ pub struct Ownership {
     pending: BTreeMap<u64, (Pending, Time)>,
     next_id: u64,
     renew_at: Time,
+    /// When it was last decided which leases have ended.
+    decided_at: Time,
     /// A stream may stand in the registry as this node's that has no publisher here.
     has_unreleased: bool,
     outputs: VecDeque<Output>,
@@ -232,6 +234,7 @@ impl Ownership {
             pending: BTreeMap::new(),
             next_id: 1,
             renew_at: Time::NEVER,
+            decided_at: Time::ZERO,
             has_unreleased: false,
             outputs: VecDeque::new(),
             counters: Counters::default(),
@@ -258,7 +261,9 @@ impl Ownership {
     fn lease_in_the_way(&self, name: &StreamName) -> Option<Time> {
         // Of an entry of a connection before the list decides.
         let known = self.view.stream(name).filter(|known| known.revision > 0)?;
-        self.view.lease_end(&known.entry.as_ref()?.as_ref().ok()?.owner)
+        let end = self.view.lease_end(&known.entry.as_ref()?.as_ref().ok()?.owner)?;
+        // What could not be judged at its time waits for news.
+        (end > self.decided_at).then_some(end)
     }
 
     /// All entries that there were when the registry was heard have come: [`Ownership::handle_entry`] brings news from now on.
@@ -356,6 +361,7 @@ impl Ownership {
         if self.renew_at <= now {
             self.renew(now);
         }
+        self.decided_at = now;
         self.decide_all(now);
     }
 

@@ -216,6 +216,7 @@ fn a_node_that_does_not_see_its_own_lease_judges_no_other() {
     see_node(&mut own, &node("own", 1), 1, at(100));
     see_node(&mut own, &other, 2, at(100));
     see_stream(&mut own, "hall", &owned_by(&other, 4), 3, at(100));
+    outputs(&mut own);
     // It stood still, and what came meanwhile waits in its socket.
     assert_eq!(own.may_publish(&name("hall"), false, at(5000)), Ok(()), "it is not sure");
     own.publish(&name("hall"), false, at(5000));

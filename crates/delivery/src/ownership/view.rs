@@ -121,6 +121,12 @@ impl View {
         let entry = NodeEntry::read(value).ok().filter(|entry| entry.run.node == *name);
         match entry {
             Some(entry) if self.nodes.len() < NODES_MAX || self.nodes.contains_key(name) => {
+                let stood_still = entry.run == self.own
+                    && self.heard_at(&self.own).is_some_and(|seen| now.since(seen) >= self.own_silence());
+                if stood_still {
+                    // What the others have written meanwhile may still be on its way: each has a lease's time to be heard.
+                    self.heard_since = self.heard_since.map(|_| now);
+                }
                 self.nodes.insert(name.clone(), KnownNode { entry, revision, seen_at: now });
                 Change::Node
             }
