@@ -3,13 +3,12 @@
 use crate::config::Cluster;
 use glassline_relay::Hub;
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cluster")]
 use glassline_cluster::{Cluster as Running, Status};
 #[cfg(not(feature = "cluster"))]
-use without::{Running, Status};
+use without::Status;
 
 /// See the module.
 #[derive(Default)]
@@ -21,6 +20,7 @@ pub(super) struct Membership {
 struct State {
     /// What it was begun with.
     begun: Option<Cluster>,
+    #[cfg(feature = "cluster")]
     running: Option<Running>,
     /// What the cluster asks of this server; the cluster itself does not keep it.
     #[cfg(feature = "cluster")]
@@ -116,6 +116,7 @@ fn expose(_status: &Status, _text: &mut String) {}
 
 #[cfg(feature = "cluster")]
 fn expose(status: &Status, text: &mut String) {
+    use std::fmt::Write as _;
     let registry = &status.registry;
     let live = |own: bool| {
         let of_node = |node: &str| (node == status.node) == own;
@@ -186,7 +187,7 @@ impl State {
                 (self.running, self.server) = (Some(running), Some(server));
             }
             Err(error) => {
-                tracing::error!(%error, "this server takes no part in the cluster: its thread cannot be started")
+                tracing::error!(%error, "this server takes no part in the cluster: its thread cannot be started");
             }
         }
     }
@@ -218,9 +219,6 @@ impl glassline_cluster::Server for Here {
 /// A program that was built without it.
 #[cfg(not(feature = "cluster"))]
 mod without {
-    /// There is none.
-    pub(super) enum Running {}
-
     /// There is none.
     #[derive(serde::Serialize)]
     pub(super) enum Status {}
