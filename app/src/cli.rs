@@ -1,5 +1,7 @@
 //! The command line. Each command's arguments are in its own module; this module only combines them.
 
+#[cfg(feature = "archive")]
+use crate::export;
 use crate::{
     cluster, completions, decode, direct, doctor, encode, key, lab, link, logging, probe, raw, send_raw,
     serve, sign,
@@ -26,6 +28,7 @@ Examples:
   glassline record --help            record uncompressed video over RTP without losing a packet
   glassline send-raw --help          send uncompressed video over RTP (ST 2110)
   glassline link --help              message channels over an encrypted link on a bad network
+  glassline export --help            a time of a recorded stream as MP4 or MPEG-TS
   glassline probe recording.ts       analyse a transport stream
   glassline doctor                   what this machine has and lacks, and what to type
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
@@ -47,6 +50,8 @@ pub(crate) enum Command {
     SendRaw(Box<send_raw::Args>),
     Link(Box<link::Args>),
     Key(key::Args),
+    #[cfg(feature = "archive")]
+    Export(export::Args),
     Probe(Box<probe::Args>),
     Doctor(doctor::Args),
     Lab(Box<lab::Args>),
@@ -77,6 +82,8 @@ impl Command {
             Command::SendRaw(args) => send_raw::run(&args),
             Command::Link(args) => link::run(&args),
             Command::Key(args) => key::run(&args),
+            #[cfg(feature = "archive")]
+            Command::Export(args) => export::run(&args),
             Command::Probe(args) => probe::run(&args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Lab(args) => lab::run(*args),

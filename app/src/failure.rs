@@ -15,6 +15,10 @@ const FAILED: u8 = 1;
 /// The exit status of bad usage or configuration; the one that clap uses.
 const BAD_USAGE: u8 = 2;
 
+/// The exit status of a command that did what it could, and has told what is missing.
+#[cfg(feature = "archive")]
+const INCOMPLETE: u8 = 3;
+
 /// An error that includes advice.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -41,8 +45,8 @@ pub(crate) fn failed(message: impl fmt::Display, advice: impl fmt::Display) -> a
     Failure { status: FAILED, message: message.to_string(), advice: advice.to_string() }.into()
 }
 
-/// The exit status of a program that was run for the user, which is passed on. That program has printed its own
-/// error.
+/// An exit status without a message: that of a program that was run for the user and has printed its own error, or of a
+/// command that has told what is missing.
 #[derive(Debug)]
 struct PassedOn(u8);
 
@@ -57,6 +61,12 @@ impl std::error::Error for PassedOn {}
 /// Ends with the status of a program that was run for the user, without a message.
 pub(crate) fn passed_on(status: u8) -> anyhow::Error {
     PassedOn(status).into()
+}
+
+/// Ends with status 3, without a message: there is a result, and it has been told what is missing in it.
+#[cfg(feature = "archive")]
+pub(crate) fn incomplete() -> anyhow::Error {
+    passed_on(INCOMPLETE)
 }
 
 /// The message for people: the error and its causes, joined by colons, without line breaks.

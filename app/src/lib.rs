@@ -18,6 +18,8 @@ mod direct;
 mod doctor;
 mod durations;
 mod encode;
+#[cfg(feature = "archive")]
+mod export;
 mod failure;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -7,6 +7,8 @@ mod bad_input;
 mod budget;
 mod camera;
 mod carried;
+#[cfg(feature = "archive")]
+mod clips;
 mod clocks;
 mod cluster;
 mod cluster_nats;
@@ -68,6 +70,10 @@ mod pull;
 mod pull_tls;
 mod raw_probe;
 mod record;
+#[cfg(feature = "archive")]
+mod recording;
+#[cfg(feature = "archive")]
+mod replay;
 mod rtmp;
 mod rtp;
 mod rtsp;

@@ -19,6 +19,8 @@ mod datagrams;
 mod direct_av1;
 #[cfg(feature = "av1")]
 mod direct_webm;
+#[cfg(feature = "archive")]
+mod export;
 mod ffmpeg;
 mod flv_packaged;
 mod forward;
@@ -37,9 +39,13 @@ mod pictures;
 mod program_changes;
 mod raw_video;
 mod real_time;
+#[cfg(feature = "archive")]
+mod recordings;
 mod recovery;
 mod rtmp;
 mod rtsp;
+#[cfg(feature = "archive")]
+mod s3;
 mod score;
 mod sdp;
 mod segmented;

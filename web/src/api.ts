@@ -400,6 +400,23 @@ export function playlistPath(name: string, search: string, way: "hls" | "dash"):
   return `${ROOT}live/${encodeURIComponent(name)}/${way === "hls" ? "index.m3u8" : "manifest.mpd"}${query && `?${query}`}`;
 }
 
+/** What is recorded of a stream. */
+export interface RecordingInfo {
+  name: string;
+  /** RFC 3339; null before anything is there. */
+  from: string | null;
+  to: string | null;
+  bytes: number;
+  /** `recording`, `complete`, `recovered` or another. */
+  state: string;
+}
+
+/** What is recorded of all streams; null where the server does not tell. */
+export async function recordings(): Promise<RecordingInfo[] | null> {
+  const answer = await json(`${ROOT}api/recordings`);
+  return Array.isArray(answer) ? (answer as RecordingInfo[]) : null;
+}
+
 /** How people call a mux; null for what the page can play. */
 export function carriedMux(stream: StreamInfo): string | null {
   switch (stream.mux ?? "ts") {

@@ -104,6 +104,7 @@ impl Config {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         config.cluster.join(folder);
+        config.record.join(folder);
         let Config { stream, encode, log, tls, upstream, watch, srt, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);

@@ -13,6 +13,7 @@ mod event;
 mod link;
 mod load;
 mod problem;
+mod record;
 mod rtmp;
 mod rtsp;
 mod section;
@@ -28,6 +29,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
 pub(crate) use link::{LinkOutput, StreamForward, StreamOutput, StreamSource, checked_deadline};
 pub(crate) use load::{KeyRead, read_key};
+pub(crate) use record::Record;
 pub(crate) use rtmp::Rtmp;
 pub(crate) use rtsp::Rtsp;
 pub(crate) use section::{
@@ -75,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) pull: Pull,
     /// How LL-HLS and LL-DASH are made from streams.
     pub(crate) package: Package,
+    /// Where streams are recorded to.
+    pub(crate) record: Record,
     /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
     /// Other servers, and the streams that they have.
@@ -113,6 +117,7 @@ impl Default for Config {
             viewer: Viewer::default(),
             pull: Pull::default(),
             package: Package::default(),
+            record: Record::default(),
             upstream: Upstream::default(),
             cluster: Cluster::default(),
             srt: None,

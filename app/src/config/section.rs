@@ -360,6 +360,13 @@ pub(crate) struct Stream {
     pub(crate) slate_after: Option<Duration>,
     /// Whether it is watched for alarms where `[watch]` names it.
     pub(crate) watch: Option<bool>,
+    /// Whether it is recorded, with all its versions.
+    pub(crate) record: Option<bool>,
+    /// How long its recordings are kept, if different from `[record]`.
+    #[serde(deserialize_with = "some_duration")]
+    pub(crate) keep: Option<Duration>,
+    /// What its recordings may take, with those of its versions; then they do not count in what `[record]` says of all.
+    pub(crate) keep_size: Option<ByteSize>,
 }
 
 /// What a slate's file is, by its name.

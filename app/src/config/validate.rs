@@ -22,6 +22,7 @@ impl Config {
         self.check_demo()?;
         self.check_pull()?;
         self.check_package()?;
+        self.check_record()?;
         self.check_upstream()?;
         self.check_cluster()?;
         self.check_srt()?;

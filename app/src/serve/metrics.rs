@@ -1,5 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
+use super::exposition::Exposition;
+use super::record::Recording;
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_io::containment::{self, Border};
@@ -9,39 +11,9 @@ use glassline_relay::{Hub, IngestCounts};
 use glassline_streams::status::{OutputStatus, ServiceCount, SourceState, SourceStatus, StreamStatus};
 use glassline_studio::encode::EncoderStatus;
 use glassline_watch::{Alarms, Counts, Figure};
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The text of an exposition, family by family.
-#[derive(Default)]
-struct Exposition(String);
-
-impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = write!(self.0, "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}\n");
-    }
-
-    fn total(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        let _ = writeln!(self.0, "glassline_{name} {value}");
-    }
-
-    /// A family with one sample a stream. Stream names need no escape.
-    fn streams<V: Display>(
-        &mut self,
-        streams: &[StreamStatus],
-        (name, kind, help): (&str, &str, &str),
-        value: impl Fn(&StreamStatus) -> Option<V>,
-    ) {
-        self.family(name, kind, help);
-        for stream in streams {
-            if let Some(value) = value(stream) {
-                let _ = writeln!(self.0, "glassline_{name}{{stream=\"{}\"}} {value}", stream.name);
-            }
-        }
-    }
-}
 
 /// Families for the built-in encoders.
 fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
@@ -262,6 +234,7 @@ pub(super) fn exposition(
     encoders: &[EncoderStatus],
     alarms: &Alarms,
     webhooks: &[ReceiverStatus],
+    recording: Option<&Recording>,
 ) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
@@ -337,6 +310,9 @@ pub(super) fn exposition(
     encoder_families(&mut text, encoders);
     alarm_families(&mut text, alarms);
     webhook_families(&mut text, webhooks);
+    if let Some(recording) = recording {
+        recording.expose(&mut text);
+    }
     stage_families(&mut text, hub, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
@@ -580,7 +556,7 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
 /// Families for objects: how long requests waited, and the requests to upstream servers.
 fn object_families(text: &mut Exposition, hub: &Hub) {
     let name = "object_first_byte_seconds";
-    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by its source: packaged here (packaged), or from an upstream server and in memory (hit, stale), still arriving (joined), on the disk (disk) or not here (miss).");
+    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by its source: packaged here (packaged), or from an upstream server and in memory (hit, stale), still arriving (joined), on the disk (disk) or not here (miss); or a recording (recorded).");
     for source in ObjectSource::ALL {
         let (WaitCounts { counts, sum }, source) = (hub.object_waits().counts(source), source.name());
         let mut below = 0;

@@ -4,11 +4,14 @@ mod access_log;
 mod answers;
 mod api;
 mod assets;
+#[cfg(feature = "archive")]
+mod clips;
 mod cluster;
 mod control;
 mod counts;
 mod encoding;
 mod events;
+mod exposition;
 mod forward;
 mod identity;
 mod insight;
@@ -19,6 +22,11 @@ mod mute;
 mod objects;
 mod pictures;
 mod purge;
+#[cfg(feature = "archive")]
+mod record;
+#[cfg(not(feature = "archive"))]
+#[path = "record_absent.rs"]
+mod record;
 mod renditions;
 mod rtmp;
 mod rtsp;
@@ -185,7 +193,8 @@ pub(crate) fn settings(config: &Config) -> Settings {
         upstream: config.fetching(),
         places: config.cluster.directory(),
         beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams))
-            + slates::memory_bytes(config),
+            + slates::memory_bytes(config)
+            + record::memory_bytes(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -317,6 +326,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.test_config {
         check_certificates(&config)?;
         check_inputs(&config)?;
+        #[cfg(feature = "archive")]
+        record::check_keys(&config)?;
         slates::read(&config)?;
         let folder = |file: Option<&Path>| {
             let folder = file.and_then(Path::parent).map(Path::to_owned);

@@ -3,6 +3,7 @@
 use super::access_log::{self, AccessLog, Opened};
 use super::cluster::Membership;
 use super::events::Events;
+use super::record::Recording;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, HandoverState};
 use super::webhooks::Webhooks;
@@ -43,6 +44,7 @@ pub(super) struct Service {
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
     cluster: Arc<Membership>,
+    recording: Arc<Recording>,
 }
 
 impl Service {
@@ -74,8 +76,10 @@ impl Service {
         let site = site.expect("a relay that started has asked for its site");
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
+        let recording = Arc::new(Recording::start(&config)?);
         let service = Service {
             config,
+            recording,
             site,
             relay,
             encoders,
@@ -128,8 +132,10 @@ impl Service {
         let relay = waiting.start().map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
+        let recording = Arc::new(Recording::start(&config)?);
         let service = Service {
             config,
+            recording,
             site,
             relay,
             encoders,
@@ -155,6 +161,9 @@ impl Service {
     /// Starts what stands around a relay that runs.
     fn begin(&self) {
         self.site.set_addresses(self.relay.addresses());
+        self.site.set_recording(Arc::clone(&self.recording));
+        self.recording.attach(self.relay.hub());
+        self.recording.configure(&self.config);
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
         // Before what publishes, too: its names may be other servers'.
@@ -191,9 +200,11 @@ impl Service {
         self.watch.pause();
         // The next process has the same name.
         self.cluster.pause(self.relay.hub());
+        self.recording.release();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
             self.cluster.arrange(&self.config.cluster, self.relay.hub());
+            self.recording.configure(&self.config);
             self.start_slates();
             self.start_links();
             self.start_srt();
@@ -256,6 +267,7 @@ impl Service {
         }
         self.watch.configure(config.watched());
         self.cluster.arrange(&config.cluster, self.relay.hub());
+        self.recording.configure(&config);
         self.config = config;
         self.slate_files = slate_files;
         self.warn_of_flow_labels();
@@ -328,6 +340,7 @@ impl Service {
         self.rtsp.end();
         self.slates.end();
         self.relay.shutdown();
+        self.recording.end();
     }
 
     /// The line that a newcomer needs: the address to open.

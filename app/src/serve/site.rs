@@ -4,8 +4,9 @@ use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
 use super::cluster::Membership;
 use super::events::{self, Client, Events};
+use super::record::Recording;
 use super::webhooks::Webhooks;
-use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge};
+use super::{api, assets, control, encoding, insight, metrics, mute, objects, pictures, purge, record};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, access, problem};
 use glassline_delivery::playlist;
@@ -26,6 +27,7 @@ pub(crate) struct PageSite {
     encoders: Arc<Supervisor>,
     alarms: Arc<Alarms>,
     webhooks: Arc<Webhooks>,
+    recording: OnceLock<Arc<Recording>>,
     /// Of the listeners, in the configuration's order.
     addresses: RwLock<Vec<SocketAddr>>,
     cluster: OnceLock<Arc<Membership>>,
@@ -52,6 +54,7 @@ impl PageSite {
             encoders,
             alarms,
             webhooks,
+            recording: OnceLock::new(),
             addresses: RwLock::default(),
             cluster: OnceLock::new(),
         }
@@ -63,6 +66,11 @@ impl PageSite {
         let former = std::mem::replace(&mut *now, arrangement);
         drop(now);
         drop(former);
+    }
+
+    /// Streams are recorded by this.
+    pub(super) fn set_recording(&self, recording: Arc<Recording>) {
+        let _ = self.recording.set(recording);
     }
 
     /// Takes the addresses that the listeners have by now.
@@ -118,7 +126,9 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
                 let statuses = self.encoders.statuses();
-                let mut text = metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status());
+                let recording = self.recording.get().map(|recording| &**recording);
+                let mut text =
+                    metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status(), recording);
                 self.cluster.get().into_iter().for_each(|cluster| cluster.expose(&mut text));
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
@@ -137,6 +147,10 @@ impl PageSite {
             "/api/objects" => objects::objects(request, hub),
             "/api/cluster" => json(&self.cluster.get().map(|cluster| cluster.report(hub))),
             "/api/alarms" => json(&self.alarms.report()),
+            "/api/recordings" => match self.recording.get() {
+                Some(recording) => json(&recording.list(may_know)),
+                None => json(&[(); 0]),
+            },
             "/api/events" => self.now().events.list(),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
@@ -191,6 +205,14 @@ impl Site for PageSite {
             Method::Get | Method::Head if request.path == mute::PATH && door != ListenerRole::Public => {
                 mute::post_alone()
             }
+            Method::Get | Method::Head | Method::Post | Method::Delete
+                if request.path.starts_with(record::FOLDER) =>
+            {
+                match (door, self.recording.get()) {
+                    (ListenerRole::Public, _) | (_, None) => not_here(),
+                    (_, Some(recording)) => recording.act(request, door, peer, hub),
+                }
+            }
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),
@@ -219,7 +241,7 @@ impl Site for PageSite {
         // They name every stream, viewer or object.
         matches!(
             request.path.as_str(),
-            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects"
+            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects" | "/api/recordings"
         ) && refuse_stranger(request, door, peer, hub).is_none()
     }
 

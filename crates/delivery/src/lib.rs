@@ -1,6 +1,7 @@
 //! Delivery: how live bytes reach viewers. Pure state machines: bytes and `now` come in, bytes and
 //! deadlines go out; no socket, no clock, no thread.
 //!
+//! * [`archive`]: recordings: their names, their index, and which segments a time has.
 //! * [`assemble`]: a publisher's tracks of access units, merged by time into a transport stream.
 //! * [`backoff`]: how long to wait before the next attempt.
 //! * [`coalesce`]: which viewers a busy worker serves when a stream has news.
@@ -26,6 +27,7 @@
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `streams` marries the two.
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod assemble;
 pub mod backoff;
 pub mod burst_limiter;

@@ -3,6 +3,10 @@
 
 use glassline_test_support::corpus;
 
+#[path = "../../../fuzz/bodies/archive_index.rs"]
+mod archive_index;
+#[path = "../../../fuzz/bodies/archive_log.rs"]
+mod archive_log;
 #[path = "../../../fuzz/bodies/carried.rs"]
 mod carried;
 #[path = "../../../fuzz/bodies/disk.rs"]
@@ -35,6 +39,16 @@ mod stages;
 mod urls;
 #[path = "../../../fuzz/bodies/webhook_answer.rs"]
 mod webhook_answer;
+
+#[test]
+fn indexes_of_recordings() {
+    corpus::run("archive_index", archive_index::run);
+}
+
+#[test]
+fn logs_of_recordings() {
+    corpus::run("archive_log", archive_log::run);
+}
 
 #[test]
 fn carried_streams() {

@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod cache;
+mod chunk_observer;
 mod disk;
 mod fetch_mailbox;
 mod growing;
@@ -25,6 +26,7 @@ mod playlists;
 mod presentation_store;
 mod readers;
 mod reading;
+mod recorded;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod upstream;
 mod waits;
 
 pub use cache::CacheFigures;
+pub use chunk_observer::ChunkObserver;
 pub use disk::{DiskFigures, DiskSettings};
 pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, ObjectFile, Reader, Wake};
@@ -41,6 +44,7 @@ pub use mpeg_ts_segments::MissingSegment;
 pub use playlists::FoundObject;
 pub use presentation_store::{CaptureVersion, PresentationStore};
 pub use reading::Reading;
+pub use recorded::{RecordedObjects, RecordedRequest};
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

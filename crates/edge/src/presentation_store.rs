@@ -1,5 +1,6 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
+use super::chunk_observer::ChunkObserver;
 use super::mpeg_ts_segments::{MissingSegment, MpegTsSegments};
 use super::playlists::{FoundObject, PlaylistRequest, PlaylistSources, Playlists};
 use super::{Growing, Wake};
@@ -83,6 +84,7 @@ struct Contents {
     /// The tracks that were told to be left out.
     told_left_out: Vec<LeftOut>,
     begun_with: Names,
+    chunk_observer: Option<Arc<dyn ChunkObserver>>,
 }
 
 /// The numbers that an epoch and its first segment are called by.
@@ -168,6 +170,30 @@ impl PresentationStore {
         self.lock().packager.is_starting()
     }
 
+    /// From now on `observer` is told of what becomes of objects, first of the CMAF headers that there are, in place of the one before
+    /// it, which is told that nothing follows.
+    pub fn set_chunk_observer(&self, observer: Option<Arc<dyn ChunkObserver>>) {
+        let mut contents = self.lock();
+        if let Some(before) = contents.chunk_observer.take() {
+            before.handle_end();
+        }
+        let Some(observer) = observer else { return };
+        for (object, growing) in &contents.objects {
+            if let Object::Init { rendition, number } = *object {
+                let mut pieces = Vec::new();
+                growing.look(|object| object.read(0, u64::MAX, &mut pieces));
+                let event = Event::Init { rendition, number, bytes: Bytes::from(pieces.concat()) };
+                observer.handle_event(&event, contents.packager.presentation());
+            }
+        }
+        contents.chunk_observer = Some(observer);
+    }
+
+    /// Whether something is told of what becomes of objects.
+    pub fn has_chunk_observer(&self) -> bool {
+        self.lock().chunk_observer.is_some()
+    }
+
     /// The next epoch joins that of `other`.
     pub fn follow(&self, other: Option<Guide>) {
         self.lock().packager.follow(other);
@@ -189,6 +215,9 @@ impl PresentationStore {
         self.has_ended.store(true, Ordering::Release);
         self.is_demux_stale.store(true, Ordering::Release);
         let names = contents.names_behind();
+        if let Some(observer) = contents.chunk_observer.take() {
+            observer.handle_end();
+        }
         for growing in std::mem::take(&mut contents.objects).into_values() {
             growing.change(|object| object.fail(Failure::Fault));
         }
@@ -349,7 +378,7 @@ impl PresentationStore {
 
     /// Nothing has come for that long: parts that are open end.
     pub fn handle_stall(&self, utc: Utc) {
-        self.change(|contents| contents.packager.handle_stall(utc));
+        self.change(|contents, _| contents.packager.handle_stall(utc));
     }
 
     /// The stream has ended: what is there is all.
@@ -361,6 +390,9 @@ impl PresentationStore {
         self.hand_over(&mut demux, utc, |packager| packager.finish(utc, reached));
         drop(demux);
         let mut contents = self.lock();
+        if let Some(observer) = contents.chunk_observer.take() {
+            observer.handle_end();
+        }
         for growing in contents.objects.values() {
             growing.change(|object| object.fail(Failure::Ended));
         }
@@ -381,7 +413,7 @@ impl PresentationStore {
 
     fn begin_anew(&self, demux: &mut Demultiplexer, mux: Mux, utc: Utc) {
         demux.begin(mux);
-        self.change(|contents| {
+        self.change(|contents, _| {
             contents.mux = mux;
             contents.packager.discontinuity(utc, demux.reached());
         });
@@ -390,22 +422,30 @@ impl PresentationStore {
     /// Packages what was found in the stream, and then does what `after` says.
     fn hand_over(&self, demux: &mut Demultiplexer, utc: Utc, after: impl FnOnce(&mut Packager)) {
         let found: Vec<Input> = std::iter::from_fn(|| demux.poll()).collect();
-        self.change(|contents| {
+        self.change(|contents, apply| {
             for input in found {
                 contents.packager.handle_input(input, utc, demux.reached());
+                // One by one: an observer finds in the presentation what an event is about.
+                apply(contents);
             }
             after(&mut contents.packager);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Contents)) {
+    fn change(&self, change: impl FnOnce(&mut Contents, &mut dyn FnMut(&mut Contents))) {
         let mut contents = self.lock();
-        change(&mut contents);
         let mut is_other = false;
-        while let Some(event) = contents.packager.poll() {
-            is_other |= !matches!(event, Event::Chunk { .. });
-            self.apply(&mut contents, event);
-        }
+        let mut apply = |contents: &mut Contents| {
+            while let Some(event) = contents.packager.poll() {
+                is_other |= !matches!(event, Event::Chunk { .. });
+                if let Some(observer) = &contents.chunk_observer {
+                    observer.handle_event(&event, contents.packager.presentation());
+                }
+                self.apply(contents, event);
+            }
+        };
+        change(&mut contents, &mut apply);
+        apply(&mut contents);
         if is_other {
             let last = contents.packager.presentation().rendition(RenditionName::Video);
             self.relations().last = last.and_then(Rendition::last_part);
@@ -528,6 +568,7 @@ impl Contents {
             mpeg_ts: MpegTsSegments::default(),
             told_left_out: Vec::new(),
             begun_with,
+            chunk_observer: None,
         }
     }
 

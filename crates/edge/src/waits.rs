@@ -11,17 +11,20 @@ pub enum ObjectSource {
     Packaged,
     /// An upstream server, and what was found of it here.
     Upstream(CacheStatus),
+    /// A recording.
+    Recorded,
 }
 
 impl ObjectSource {
     /// All there are.
-    pub const ALL: [ObjectSource; 6] = [
+    pub const ALL: [ObjectSource; 7] = [
         ObjectSource::Packaged,
         ObjectSource::Upstream(CacheStatus::Hit),
         ObjectSource::Upstream(CacheStatus::Stale),
         ObjectSource::Upstream(CacheStatus::Joined),
         ObjectSource::Upstream(CacheStatus::Disk),
         ObjectSource::Upstream(CacheStatus::Miss),
+        ObjectSource::Recorded,
     ];
 
     /// The name in logs and metrics.
@@ -29,6 +32,7 @@ impl ObjectSource {
         match self {
             ObjectSource::Packaged => "packaged",
             ObjectSource::Upstream(status) => status.name(),
+            ObjectSource::Recorded => "recorded",
         }
     }
 
@@ -103,7 +107,7 @@ mod tests {
             assert_eq!(source.index(), at);
         }
         let names = ObjectSource::ALL.map(ObjectSource::name);
-        assert_eq!(names, ["packaged", "hit", "stale", "joined", "disk", "miss"]);
+        assert_eq!(names, ["packaged", "hit", "stale", "joined", "disk", "miss", "recorded"]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::memory;
 use crate::output::{Destinations, OutputTable};
 use crate::presentation_stores::PresentationStores;
 use crate::pull::{PullTable, Sources};
+use crate::recorder::Recorder;
 use crate::roster::{Clients, Roster};
 use crate::status::Totals;
 use crate::{ListenerRole, Settings, Site};
@@ -28,7 +29,7 @@ use glassline_delivery::stream::{Mux, Pacing};
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
 use glassline_doors::Server;
-use glassline_edge::{Edge, FetcherError, Waits, Wake};
+use glassline_edge::{Edge, FetcherError, RecordedObjects, Waits, Wake};
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
@@ -55,6 +56,7 @@ pub struct Hub {
     pub(super) marker: Marker,
     /// Ways in and out that run beside it.
     companions: OnceLock<Vec<Arc<dyn Companion>>>,
+    recorder: OnceLock<Arc<dyn Recorder>>,
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
@@ -64,6 +66,7 @@ pub struct Hub {
     edge: RwLock<Option<Arc<Edge>>>,
     /// Where streams are that are not here, as a registry of several servers says.
     pub(super) directory: RwLock<Option<Arc<dyn Directory>>>,
+    recorded: RwLock<Option<Arc<dyn RecordedObjects>>>,
     pub(super) roster: Roster,
     site: Arc<dyn Site>,
     began: Time,
@@ -126,6 +129,7 @@ impl Hub {
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
             companions: OnceLock::new(),
+            recorder: OnceLock::new(),
             presentations: PresentationStores::default(),
             demands: Demands::default(),
             ingests: Ingests::default(),
@@ -134,6 +138,7 @@ impl Hub {
             first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
             directory: RwLock::default(),
+            recorded: RwLock::default(),
             site,
             began: clock.now(),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -301,6 +306,16 @@ impl Hub {
         }
     }
 
+    /// Requests for what was recorded are answered by this from now on; `None`: there are no recordings.
+    pub fn set_recorded(&self, recorded: Option<Arc<dyn RecordedObjects>>) {
+        *self.recorded.write().unwrap_or_else(PoisonError::into_inner) = recorded;
+    }
+
+    /// What answers requests for what was recorded.
+    pub(super) fn recorded(&self) -> Option<Arc<dyn RecordedObjects>> {
+        self.recorded.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Changes the settings, of all streams too. To be called while the threads are halted.
     pub(super) fn reconfigure(&self, settings: Settings) {
         let settings = Arc::new(settings);
@@ -415,6 +430,21 @@ impl Hub {
     /// A connection from `address` is over.
     pub(super) fn disconnected(&self, address: IpAddr) {
         self.presence.leave(address, Purpose::Connect, 0);
+    }
+
+    /// Streams are recorded by `recorder`; which ones it says itself. It stays the one that was given first.
+    pub fn set_recorder(&self, recorder: Arc<dyn Recorder>) {
+        let _ = self.recorder.set(recorder);
+    }
+
+    /// Whether streams may be recorded.
+    pub(super) fn has_recorder(&self) -> bool {
+        self.recorder.get().is_some()
+    }
+
+    /// What records the stream `name`, where it is recorded.
+    pub(super) fn recorder_of(&self, name: &StreamName) -> Option<&Arc<dyn Recorder>> {
+        self.recorder.get().filter(|recorder| recorder.is_recorded(name))
     }
 
     /// Has the status of streams complemented by the figures of what runs beside the relay. Counts once.

@@ -224,6 +224,7 @@ impl Packaging {
         }
         live.set_is_packaged(true);
         following.store.begin(live.mux, self.hub.clock.utc());
+        record(&self.hub, &live.name, &following.store);
         following.reader = Some(StreamReader::new(Arc::clone(live), Entering::Oldest));
         following.newest = Some(live.id);
         self.handle_news(live);
@@ -307,7 +308,12 @@ impl Packaging {
         let hub = &self.hub;
         self.following.retain(|name, following| {
             let lives = following.reader.is_some();
-            let is_wanted = now.since(following.store.wanted_at()) < idle || (lives && !on_demand);
+            let is_kept = lives && (!on_demand || hub.recorder_of(name).is_some());
+            let is_wanted = now.since(following.store.wanted_at()) < idle || is_kept;
+            if lives {
+                // Which streams are recorded may have changed.
+                record(hub, name, &following.store);
+            }
             if !is_wanted {
                 if let Some(reader) = &following.reader {
                     reader.live().set_is_packaged(false);
@@ -323,11 +329,12 @@ impl Packaging {
             self.of_stream(&name, |it| it.keep_mpeg_ts(&name));
         }
         self.hub.presentations.forget_ladders();
-        if !on_demand {
+        if !on_demand || self.hub.has_recorder() {
             // One that a fault has ended begins again.
             let lives = self.hub.streams.all().into_iter();
             for live in lives.filter(|live| live.mux.is_packaged() && !live.has_ended()) {
-                if !self.hub.is_presented_upstream(&live.name) {
+                let is_kept = !on_demand || self.hub.recorder_of(&live.name).is_some();
+                if is_kept && !self.hub.is_presented_upstream(&live.name) {
                     drop(self.hub.presentation_store(&live.name));
                 }
             }
@@ -340,6 +347,15 @@ impl Packaging {
         let Some(following) = self.following.get_mut(name).filter(|it| it.store.has_ended()) else { return };
         self.hub.presentations.remove(name);
         following.store = self.hub.presentation_store(name);
+    }
+}
+
+/// Has the stream's presentation recorded, where the stream is recorded, and not where it is not.
+fn record(hub: &Hub, name: &StreamName, store: &PresentationStore) {
+    match (hub.recorder_of(name), store.has_chunk_observer()) {
+        (Some(recorder), false) => store.set_chunk_observer(Some(recorder.begin(name))),
+        (None, true) => store.set_chunk_observer(None),
+        _ => {}
     }
 }
 

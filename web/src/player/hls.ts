@@ -7,6 +7,8 @@ import { DiscontinuityNumbers } from "./hls_sequence";
 import { browserName, codecsLack, undecoded } from "./lack";
 import type { Library, OpenLibrary } from "./library";
 
+export { openRecorded } from "./recorded_hls";
+
 /** A decoder that fails again within this time is not helped by the same means. */
 const RECOVER_AGAIN_MS = 5000;
 /** The browser has no decoder for what the playlist has. */

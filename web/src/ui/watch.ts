@@ -8,6 +8,8 @@ import { MseEngine } from "../player/mse";
 import { nativeHls } from "../player/native_hls";
 import { Player } from "../player/player";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/playing";
+import { RecordedPlayer } from "../player/recorded";
+import { type Replay, replayOf, replayPath, replaySearch } from "../player/replay";
 import { SegmentedPlayer } from "../player/segmented";
 import { ROOT } from "../root";
 import { type Choice, choiceOf, playsByPlaylist, searchOf } from "../player/way";
@@ -19,6 +21,7 @@ import { brand } from "./dashboard";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { DELAY_SOURCES, Figures } from "./figures";
 import { age, bytes, delayed, milliseconds } from "./format";
+import { Recordings } from "./recordings";
 import { SoundView } from "./sound_view";
 import { StageBar } from "./stage_bar";
 
@@ -45,6 +48,8 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   if (popout) document.body.classList.add("popout");
   const able = { direct: WebCodecsEngine.available() || MseEngine.available(), nativeHls: nativeHls() };
   let choice = choiceOf(query, able);
+  /** The recorded time that is shown; null: live. */
+  let replay = replayOf(query);
 
   const picture = element("div", { class: "picture-place" });
   const said = element("span");
@@ -91,7 +96,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     tracks: (tracks) => {
       controls.tracks(tracks);
       // What the viewer has chosen stays, and is told why it cannot be.
-      const isChosen = choice.way !== "direct" || choice.engine !== null;
+      const isChosen = choice.way !== "direct" || choice.engine !== null || replay !== null;
       if (!isChosen && playsByPlaylist(tracks, (type) => MseEngine.decodes(type))) queueMicrotask(() => take({ ...choice, way: "hls" }));
     },
     soundAlone: (isAlone) => {
@@ -116,6 +121,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   };
   const begin = (): Playing => {
     const { way, engine, delayS } = choice;
+    if (replay) return new RecordedPlayer({ name, path: replayPath(name, location.search, replay), live: () => showReplay(null) }, events);
     if (way === "direct") {
       // The name of a ladder is no stream: one of its versions is watched.
       const best = name === ladder?.group ? ladder.renditions.find((one) => one.live) : undefined;
@@ -139,8 +145,10 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   /** How loud the viewer wants it, for the next player too. */
   let heard = { muted: true, volume: 1 };
   let hasChosenSound = false;
-  /** Another way to watch: the page's address is its own from now on. */
+  /** Another way to watch: the page's address is its own from now on. These are ways to watch live. */
   const choose = (chosen: Choice): void => {
+    replay = null;
+    window.history.replaceState(null, "", location.pathname + replaySearch(location.search, null));
     window.history.replaceState(null, "", location.pathname + searchOf(location.search, chosen));
     take(chosen);
   };
@@ -157,6 +165,13 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     player.start();
     status();
   };
+  /** Shows a recorded time, or what is live: the page's address is its own from now on. */
+  const showReplay = (wanted: Replay | null): void => {
+    replay = wanted;
+    window.history.replaceState(null, "", location.pathname + replaySearch(location.search, wanted));
+    take(choice);
+  };
+  const recordings = new Recordings(() => name, { show: showReplay });
   const figuresPanel = new Figures(choice, choose);
   start.addEventListener("click", () => {
     start.hidden = true;
@@ -227,6 +242,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     showDelay(delay, stats);
     controls.showTime();
     figuresPanel.show(stats);
+    recordings.showTime(player instanceof RecordedPlayer ? player.captureMs() : null, replay);
     settling.hidden = stats.state !== "playing" || stats.settlingFrames === 0;
     if (stats.soundAlone) soundView.show(stats, heard.muted || player.timeline?.paused === true);
     if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
@@ -243,7 +259,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   );
   let others = addresses(name, "ts");
   figuresPanel.element.hidden = others.hidden = true;
-  const main = element("div", { class: "page watch" }, header, stage, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);
+  const main = element("div", { class: "page watch" }, header, stage, popout ? null : recordings.element, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);
   root.append(main);
   placeStages();
 
@@ -284,7 +300,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     if (found) showRest();
     serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
     ladder = isLadder(found) ? found : stream ? ladderOf(stream) : ladder;
-    if (choice.way === "direct" && name === ladder?.group && ladder.renditions.some((one) => one.live)) choose(choice);
+    if (replay === null && choice.way === "direct" && name === ladder?.group && ladder.renditions.some((one) => one.live)) choose(choice);
     // A signed address is good for one stream alone, or for a ladder.
     const isOpen = access(location.search) === "" || signedFor === ladder?.group;
     const automatic = choice.way === "direct" ? null : (ladder?.group ?? null);
@@ -292,6 +308,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     window.setTimeout(() => void askServer(), SERVER_MS);
   };
   void askServer();
+  recordings.start();
   void crewContact().then((told) => {
     contact = told;
     const line = contactLine(told);

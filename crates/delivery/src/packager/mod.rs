@@ -33,11 +33,12 @@ pub use demux::{Demultiplexer, Input};
 pub use event::Event;
 pub use guide::Guide;
 pub use metadata::EventStream;
+pub use presentation::later;
 pub use presentation::{
     Availability, Bandwidth, DateRange, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition,
     Segment, SegmentLength, TrackInfo,
 };
-pub(crate) use presentation::{duration_of, later, ticks_of};
+pub(crate) use presentation::{duration_of, ticks_of};
 pub use rendition_name::{RenditionName, UnknownRendition};
 pub use settings::{PART_RANGE, SEGMENT_RANGE, Settings, SettingsError, WINDOW_RANGE};
 

@@ -14,6 +14,11 @@ pub enum RenditionName {
 }
 
 impl RenditionName {
+    /// All that there may be, pictures first.
+    pub fn all() -> impl Iterator<Item = RenditionName> {
+        std::iter::once(RenditionName::Video).chain((1..=AUDIO_MAX).map(RenditionName::Audio))
+    }
+
     /// Whether it is pictures.
     pub const fn is_video(self) -> bool {
         matches!(self, RenditionName::Video)

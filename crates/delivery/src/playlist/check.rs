@@ -57,7 +57,13 @@ pub(super) fn attributes(list: &str) -> BTreeMap<&str, &str> {
 
 /// The object behind an address that carries the viewer's query.
 fn object(uri: &str) -> Object {
-    let path = uri.strip_suffix("?token=a+b").expect("the viewer's query");
+    let (path, query) = uri.split_once('?').expect("the viewer's query");
+    assert!(query == "token=a+b" || query.starts_with("token=a+b&from=") && path.ends_with(".m3u8"), "{uri}");
+    // What is recorded lies below its recording.
+    let path = match path.strip_prefix("archive/") {
+        Some(rest) => rest.split_once('/').expect("a recording").1,
+        None => path,
+    };
     path.parse().unwrap_or_else(|_| panic!("{path}"))
 }
 
@@ -87,6 +93,8 @@ struct Playlist {
     reports: Vec<(Object, u64, u64)>,
     ended: bool,
     maps: usize,
+    discontinuities: usize,
+    kind: String,
 }
 
 impl Playlist {
@@ -98,7 +106,7 @@ impl Playlist {
         let (mut extinf, mut gap, mut has_map, mut dated) = (None, false, false, false);
         for line in lines {
             if !line.starts_with('#') {
-                assert!(has_map && dated, "a header and a date before a segment");
+                assert!((has_map || gap) && dated, "a header and a date before a segment");
                 let duration = extinf.take().expect("EXTINF before a segment");
                 playlist.segments.push((object(line), duration, std::mem::take(&mut gap)));
                 dated = false;
@@ -116,7 +124,9 @@ impl Playlist {
                     assert!(value.len() == 24 && value.ends_with('Z') && !dated, "{value}");
                     dated = true;
                 }
-                "#EXT-X-DISCONTINUITY" => has_map = false,
+                "#EXT-X-DISCONTINUITY" => {
+                    (has_map, playlist.discontinuities) = (false, playlist.discontinuities + 1);
+                }
                 _ => playlist.tag(tag, value, dated && has_map),
             }
         }
@@ -178,6 +188,12 @@ impl Playlist {
                 self.ranges.push(own);
             }
             "#EXT-X-ENDLIST" => self.ended = true,
+            "#EXT-X-PLAYLIST-TYPE" => value.clone_into(&mut self.kind),
+            "#EXT-X-START" => {
+                let start = attributes(value);
+                assert_eq!(start["PRECISE"], "YES");
+                micros(start["TIME-OFFSET"]);
+            }
             other => panic!("{other} is no tag of a media playlist"),
         }
     }
@@ -223,7 +239,24 @@ impl Playlist {
     }
 }
 
-fn multivariant(text: &str) {
+/// The media playlist of what was recorded. Returns how many segments and discontinuities it has, which are the same in the lists
+/// of all renditions.
+pub(crate) fn recorded(text: &str) -> (usize, usize) {
+    let playlist = Playlist::parse(text);
+    assert_eq!((playlist.sequence, playlist.discontinuity), (0, 0), "nothing ever leaves the list");
+    assert!(playlist.parts.is_empty() && playlist.hint.is_none() && playlist.skipped == 0);
+    assert!(playlist.kind == "EVENT" || playlist.ended && playlist.kind == "VOD");
+    for (object, duration, _) in &playlist.segments {
+        assert!((duration + 500_000) / 1_000_000 * 1_000_000 <= playlist.target, "{duration}");
+        assert!(matches!(object, Object::Segment { .. }));
+    }
+    let dates: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("#EXT-X-PROGRAM-DATE-TIME:")).collect();
+    assert!(dates.is_sorted(), "{dates:?}");
+    (playlist.segments.len(), playlist.discontinuities)
+}
+
+pub(crate) fn multivariant(text: &str) {
     let mut lines = text.lines();
     assert_eq!((lines.next(), lines.next()), (Some("#EXTM3U"), Some("#EXT-X-VERSION:9")));
     let mut streams = 0;
@@ -265,10 +298,12 @@ fn iframes(text: &str, presentation: &Presentation) {
 }
 
 /// What is well-formed, and has times that follow each other.
-fn mpd(text: &str) {
+pub(crate) fn mpd(text: &str) {
     glassline_test_support::xml::texts(text.split_once('\n').unwrap().1).unwrap();
     assert!(text.matches("<Period ").count() > 0);
     assert!(text.matches("?token=a+b").count() >= 2);
+    let ids: Vec<_> = text.split("<Period id=\"").skip(1).map(|rest| rest.split('"').next()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
     for timeline in text.split("<SegmentTimeline>").skip(1) {
         let timeline = timeline.split("</SegmentTimeline>").next().unwrap();
         let mut end = 0u64;

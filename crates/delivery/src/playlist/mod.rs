@@ -11,7 +11,7 @@ mod query;
 pub mod rewrite;
 mod variant;
 
-pub use date::{date_time, date_time_micros};
+pub use date::{basic_date_time, date_time, date_time_micros, parse_basic_date_time, parse_date_time};
 pub use names::Object;
 pub use query::Carried;
 pub use variant::Variant;

@@ -28,19 +28,32 @@ pub struct Carried(String);
 impl Carried {
     /// Of the query that a request has behind its `?`.
     pub fn of(query: Option<&str>) -> Carried {
+        Carried::with(query, &[], &[])
+    }
+
+    /// The same with `added` behind the token, which are always carried, and without the parameters of these names and of those
+    /// that are `left_out`.
+    pub(crate) fn with(query: Option<&str>, added: &[(&str, &str)], left_out: &[&str]) -> Carried {
         let pairs = || form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         let is_of_token = |name: &str| TOKEN_PARAMETERS.contains(&name);
         // Of several the first one counts (`http1::server::Request::parameter`).
         let token = TOKEN_PARAMETERS.iter().filter_map(|known| pairs().find(|(name, _)| name == known));
-        let others = pairs().filter(|(name, _)| !is_of_token(name) && !name.starts_with(DIRECTIVE_PREFIX));
+        let is_replaced =
+            |name: &str| left_out.contains(&name) || added.iter().any(|(known, _)| *known == name);
+        let others = pairs().filter(|(name, _)| {
+            !is_of_token(name) && !is_replaced(name) && !name.starts_with(DIRECTIVE_PREFIX)
+        });
         let mut written = String::new();
-        for (name, value) in token.chain(others) {
-            let pair = form_urlencoded::Serializer::new(String::new()).append_pair(&name, &value).finish();
-            if written.len().saturating_add(pair.len()).saturating_add(1) <= CARRIED_MAX_BYTES {
+        let mut append = |name: &str, value: &str, max_bytes: usize| {
+            let pair = form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
+            if written.len().saturating_add(pair.len()).saturating_add(1) <= max_bytes {
                 written.push(if written.is_empty() { '?' } else { '&' });
                 written.push_str(&pair);
             }
-        }
+        };
+        token.for_each(|(name, value)| append(&name, &value, CARRIED_MAX_BYTES));
+        added.iter().for_each(|(name, value)| append(name, value, usize::MAX));
+        others.for_each(|(name, value)| append(&name, &value, CARRIED_MAX_BYTES));
         Carried(written)
     }
 }

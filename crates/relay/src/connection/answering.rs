@@ -12,7 +12,7 @@ use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
-use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading};
+use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading, RecordedRequest, Wake};
 use glassline_streams::presence::subscriber;
 use glassline_streams::{Live, Whereabouts};
 use std::io;
@@ -80,6 +80,34 @@ fn away(retry_after: Duration) -> Response {
     let words = "The server of the cluster that had this stream is away; GET /api/cluster says which one. Try again shortly.";
     let seconds = retry_after.as_secs().max(1).to_string();
     problem(503, "the stream's server is away", words).with_header("Retry-After", seconds)
+}
+
+/// What is recorded of the stream `name` at `rest` of its presentation. `None` where that is not about recordings, or the presentation
+/// is one of upstream servers.
+fn find_recorded(
+    name: &StreamName,
+    rest: &str,
+    request: &Request,
+    context: &TurnContext<'_>,
+) -> Option<StreamAnswer> {
+    let hub = context.hub;
+    let recorded = hub.recorded()?;
+    if hub.is_presented_upstream(name) {
+        return None;
+    }
+    // A presentation that has ended is kept for a while, so that its players see its end.
+    let is_live =
+        hub.presentations.have(name) || hub.streams.find(name).is_some() || hub.ladder(name).is_some();
+    let asked = RecordedRequest { name, rest, query: &request.query, is_live };
+    let wake = Arc::clone(&hub.inboxes) as Arc<dyn Wake>;
+    let reading = Reading::new(recorded.find(asked, &wake)?);
+    Some(StreamAnswer::Object {
+        reading,
+        source: ObjectSource::Recorded,
+        // It is rendered once for all viewers.
+        carries_token: context.settings.rules.of(name).watch.key.is_some(),
+        or_here: false,
+    })
 }
 
 impl Connection {
@@ -156,6 +184,9 @@ impl Connection {
                 return tell(&name, request, context)
                     .map(|response| StreamAnswer::Stages(shared(response)))
                     .or_else(|response| self.find_upstream_or(response, &name, request, context));
+            }
+            if let Some(recorded) = find_recorded(&name, rest, request, context) {
+                return Ok(recorded);
             }
             if context.hub.is_presented_upstream(&name)
                 && let Some(found) = self.find_fetched(&name, request, context)

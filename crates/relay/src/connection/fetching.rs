@@ -276,7 +276,7 @@ impl Fetching {
     /// servers are waited for, which come in one go. Returns whether it has become another, or is waited for.
     fn code(&mut self, head: &Head, progress: &Progress) -> bool {
         let was = std::mem::replace(&mut self.coding, Change::Not);
-        let is_here = self.source == ObjectSource::Packaged;
+        let is_here = matches!(self.source, ObjectSource::Packaged | ObjectSource::Recorded);
         let is_playlist = || PlaylistKind::of(head.field("content-type"), &self.request.path).is_some();
         if !is_here && !is_playlist() {
             return false;

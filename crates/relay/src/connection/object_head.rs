@@ -89,11 +89,12 @@ impl ObjectHead<'_> {
 }
 
 /// How long the answer waited for its first byte, and for what (Server Timing, §3): an object that is packaged here was
-/// held until it was made; of one from upstream servers it says what was found of it here.
+/// held until it was made; a recorded one was read; of one from upstream servers it says what was found of it here.
 fn timing(source: ObjectSource, wait: Duration) -> String {
     let ms = wait.as_secs_f64() * 1e3;
     match source {
         ObjectSource::Packaged => format!("hold;dur={ms:.1}"),
+        ObjectSource::Recorded => format!("archive;dur={ms:.1}"),
         ObjectSource::Upstream(status) => {
             let waits_for = if status == CacheStatus::Disk { "disk" } else { "origin" };
             format!("cache;desc=\"{}\", {waits_for};dur={ms:.1}", status.name())

@@ -3,14 +3,16 @@
 mod date_range;
 mod grow;
 mod length;
+mod recorded;
 mod rendition;
 mod segment;
 
 pub use date_range::DateRange;
 pub use length::SegmentLength;
 pub use rendition::{Bandwidth, Kind, Position, Rendition, TrackInfo};
+pub use segment::later;
 pub use segment::{KeyFrame, Part, Segment};
-pub(crate) use segment::{duration_of, later, ticks_of};
+pub(crate) use segment::{duration_of, ticks_of};
 
 use super::{EventStream, RenditionName, Settings};
 use crate::playlist::names::Object;

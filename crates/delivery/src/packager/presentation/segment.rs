@@ -119,7 +119,8 @@ pub(crate) fn ticks_of(duration: Duration, timescale: u32) -> u64 {
 }
 
 /// The time `duration` after `utc`.
-pub(crate) fn later(utc: Utc, duration: Duration) -> Utc {
+#[must_use]
+pub fn later(utc: Utc, duration: Duration) -> Utc {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     Utc::from_nanos(utc.as_nanos().saturating_add(nanos))
 }

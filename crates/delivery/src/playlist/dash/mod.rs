@@ -10,13 +10,16 @@
 
 mod mpd;
 mod period;
+mod recorded;
 mod segments;
 mod set;
 mod utc_timing;
 mod xml;
 
 pub use mpd::mpd;
+pub(crate) use recorded::{Recorded, RecordedPeriod, recorded};
 
+use super::date::{date_time, xml_duration};
 use super::query::Carried;
 use std::time::Duration;
 

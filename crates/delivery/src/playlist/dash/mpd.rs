@@ -1,17 +1,16 @@
 //! The manifest (23009-1 §5.3.1) and its periods (§5.3.2).
 
-use super::super::date::{date_time, xml_duration};
 use super::super::variant::Variant;
 use super::period::{Listing, Member, Period, periods};
 use super::set::write_set;
 use super::utc_timing::write_utc_timing;
 use super::xml::Xml;
-use super::{Addressing, Options};
+use super::{Addressing, Options, date_time, xml_duration};
 use crate::packager::{Presentation, Rendition, Segment};
 use glassline_media::Utc;
 use std::time::Duration;
 
-const PROFILES: &str = "urn:mpeg:dash:profile:isoff-live:2011,urn:mpeg:dash:profile:cmaf:2019,\
+pub(super) const PROFILES: &str = "urn:mpeg:dash:profile:isoff-live:2011,urn:mpeg:dash:profile:cmaf:2019,\
                         http://www.dashif.org/guidelines/low-latency-live-v5";
 const LATENCY_MIN: Duration = Duration::from_millis(500);
 const LATENCY_PARTS: u32 = 3;
@@ -92,8 +91,8 @@ fn write_service(xml: &mut Xml, latency: Duration) {
     xml.close();
 }
 
-fn write_period(xml: &mut Xml, period: &Period<'_>, is_static: bool, options: &Options) {
-    xml.open("Period").attribute("id", period.epoch.number).attribute("start", xml_duration(period.start));
+pub(super) fn write_period(xml: &mut Xml, period: &Period<'_>, is_static: bool, options: &Options) {
+    xml.open("Period").attribute("id", period.id).attribute("start", xml_duration(period.start));
     xml.attribute_if("duration", period.duration.map(xml_duration));
     for set in &period.sets {
         write_set(xml, set, period, is_static, options);

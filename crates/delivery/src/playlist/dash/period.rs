@@ -30,6 +30,8 @@ pub(super) struct Member<'a> {
 
 /// What of an epoch is told.
 pub(super) struct Period<'a> {
+    /// Its name among the periods of the manifest.
+    pub(super) id: u32,
     pub(super) epoch: &'a Epoch,
     /// What becomes adaptation sets: a rendition, in each of the variants that have it.
     pub(super) sets: Vec<Vec<Member<'a>>>,
@@ -104,7 +106,7 @@ pub(super) fn periods<'a>(
         let length = presentation.length_of(epoch);
         let (events, start) = (presentation.event_streams(), epoch.start);
         let duration = (!goes_on).then_some(length);
-        let mut period = Period { epoch, sets, listing, events, start, duration };
+        let mut period = Period { id: epoch.number, epoch, sets, listing, events, start, duration };
         if presentation.is_ended() {
             // What is no longer live begins with what is left of it.
             period.start =

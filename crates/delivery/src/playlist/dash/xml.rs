@@ -30,17 +30,7 @@ impl Xml {
     /// Adds an attribute to the element that was just opened.
     pub(super) fn attribute(&mut self, name: &str, value: impl Display) -> &mut Xml {
         let _ = write!(self.out, " {name}=\"");
-        for letter in value.to_string().chars() {
-            match letter {
-                '&' => self.out.push_str("&amp;"),
-                '<' => self.out.push_str("&lt;"),
-                '>' => self.out.push_str("&gt;"),
-                '"' => self.out.push_str("&quot;"),
-                // XML 1.0 §2.2 has no other control characters.
-                letter if letter < ' ' => self.out.push(' '),
-                letter => self.out.push(letter),
-            }
-        }
+        escape(&mut self.out, &value.to_string());
         self.out.push('"');
         self
     }
@@ -50,6 +40,16 @@ impl Xml {
         if let Some(value) = value {
             self.attribute(name, value);
         }
+        self
+    }
+
+    /// Writes an element with text alone in it.
+    pub(super) fn text_element(&mut self, name: &str, text: &str) -> &mut Xml {
+        self.end_tag(">\n");
+        self.indent();
+        let _ = write!(self.out, "<{name}>");
+        escape(&mut self.out, text);
+        let _ = writeln!(self.out, "</{name}>");
         self
     }
 
@@ -86,6 +86,21 @@ impl Xml {
     }
 }
 
+/// Writes text with escapes for the letters that XML gives a meaning.
+fn escape(out: &mut String, text: &str) {
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // XML 1.0 §2.2 has no other control characters.
+            letter if letter < ' ' => out.push(' '),
+            letter => out.push(letter),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,9 +108,15 @@ mod tests {
     #[test]
     fn elements_nest_and_values_are_escaped() {
         let mut xml = Xml::new();
-        xml.open("a").attribute("x", "<&\"\n>").open("b").close().open("c").attribute("n", 7);
+        xml.open("a")
+            .attribute("x", "<&\"\n>")
+            .open("b")
+            .close()
+            .text_element("t", "a&b")
+            .open("c")
+            .attribute("n", 7);
         let text = xml.finish();
         let body = text.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
-        assert_eq!(body, "<a x=\"&lt;&amp;&quot; &gt;\">\n  <b/>\n  <c n=\"7\"/>\n</a>\n");
+        assert_eq!(body, "<a x=\"&lt;&amp;&quot; &gt;\">\n  <b/>\n  <t>a&amp;b</t>\n  <c n=\"7\"/>\n</a>\n");
     }
 }

@@ -19,7 +19,7 @@ pub fn iframes(presentation: &Presentation, carried: &Carried) -> Option<String>
     let _ = writeln!(out, "#EXT-X-DISCONTINUITY-SEQUENCE:{}\n#EXT-X-I-FRAMES-ONLY", first.epoch);
     let mut before = Before::Nothing;
     for segment in with_keys.by_ref() {
-        write_keys(&mut out, segment, before, carried);
+        write_keys(&mut out, segment, before, ("", carried));
         before = Before::Told(segment.epoch);
     }
     if presentation.is_ended() {
@@ -28,7 +28,13 @@ pub fn iframes(presentation: &Presentation, carried: &Carried) -> Option<String>
     Some(out)
 }
 
-fn write_keys(out: &mut String, segment: &Segment, mut before: Before, carried: &Carried) {
+/// Writes the key frames of a segment. `base` stands in front of their addresses, and what is carried behind them.
+pub(super) fn write_keys(
+    out: &mut String,
+    segment: &Segment,
+    mut before: Before,
+    (base, carried): (&str, &Carried),
+) {
     let rendition = RenditionName::Video;
     let object = Object::Segment { rendition, segment: segment.number };
     for (key, index) in segment.key_frames.iter().zip(1..) {
@@ -37,7 +43,7 @@ fn write_keys(out: &mut String, segment: &Segment, mut before: Before, carried: 
                 out.push_str("#EXT-X-DISCONTINUITY\n");
             }
             let init = Object::Init { rendition, number: segment.epoch };
-            let _ = writeln!(out, "#EXT-X-MAP:URI=\"{init}{carried}\"");
+            let _ = writeln!(out, "#EXT-X-MAP:URI=\"{base}{init}{carried}\"");
             before = Before::Told(segment.epoch);
         }
         // It stands for the time until the next one, as far as that is in the segment.
@@ -46,7 +52,11 @@ fn write_keys(out: &mut String, segment: &Segment, mut before: Before, carried: 
         let date = later(segment.program_date_time, duration_of(key.time, segment.timescale));
         let _ = writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", date_time(date));
         let _ = writeln!(out, "#EXTINF:{},", seconds(duration));
-        let _ = writeln!(out, "#EXT-X-BYTERANGE:{}@{}\n{object}{carried}", key.size_bytes, key.offset_bytes);
+        let _ = writeln!(
+            out,
+            "#EXT-X-BYTERANGE:{}@{}\n{base}{object}{carried}",
+            key.size_bytes, key.offset_bytes
+        );
     }
 }
 

@@ -65,8 +65,11 @@ pub fn media(presentation: &Presentation, name: RenditionName, options: &MediaOp
         if !segment.complete && segment.parts.is_empty() {
             continue;
         }
-        write_segment_head(&mut out, name, segment, before, carried);
-        write_segment(&mut out, name, segment, with_parts, carried);
+        write_segment_head(&mut out, name, segment, before, ("", carried));
+        write_parts(&mut out, name, segment, with_parts, carried);
+        if segment.complete {
+            write_segment(&mut out, name, segment, ("", carried));
+        }
         before = Before::Told(segment.epoch);
     }
     if presentation.is_ended() {
@@ -110,7 +113,7 @@ fn length<'a>(segments: impl Iterator<Item = &'a Segment>) -> Duration {
     segments.map(Segment::duration_time).sum()
 }
 
-fn write_segment(
+fn write_parts(
     out: &mut String,
     rendition: RenditionName,
     segment: &Segment,
@@ -125,13 +128,20 @@ fn write_segment(
         let independent = if part.independent { ",INDEPENDENT=YES" } else { "" };
         let _ = writeln!(out, "#EXT-X-PART:DURATION={duration},URI=\"{object}{carried}\"{independent}");
     }
-    if segment.complete {
-        if segment.gap {
-            out.push_str("#EXT-X-GAP\n");
-        }
-        let object = Object::Segment { rendition, segment: number };
-        let _ = writeln!(out, "#EXTINF:{},\n{object}{carried}", seconds(segment.duration_time()));
+}
+
+/// Writes a complete segment. `base` stands in front of its address, and what is carried behind it.
+pub(super) fn write_segment(
+    out: &mut String,
+    rendition: RenditionName,
+    segment: &Segment,
+    (base, carried): (&str, &Carried),
+) {
+    if segment.gap {
+        out.push_str("#EXT-X-GAP\n");
     }
+    let object = Object::Segment { rendition, segment: segment.number };
+    let _ = writeln!(out, "#EXTINF:{},\n{base}{object}{carried}", seconds(segment.duration_time()));
 }
 
 /// Writes what comes next, and how far the other renditions are (the draft §4.4.5.3, §4.4.5.4).

@@ -12,12 +12,14 @@ mod iframes;
 mod media;
 mod mpeg_ts;
 mod multivariant;
+mod recorded;
 mod reload;
 
 pub use iframes::iframes;
 pub use media::{MediaOptions, Report, media};
 pub use mpeg_ts::{mpeg_ts, mpeg_ts_variants};
 pub use multivariant::{language_of, multivariant};
+pub(crate) use recorded::{Listing, Run, recorded, recorded_iframes};
 pub use reload::{BadDirective, Decision, Directives, decide};
 
 use super::Object;
@@ -30,13 +32,14 @@ use std::fmt::Write as _;
 const VERSION: u32 = 9;
 
 /// Writes what stands in front of a segment: where it follows something else than the one before it, its CMAF header, and
-/// its time. `before` is the epoch of the segment before it, as far as the reader knows.
+/// its time. `before` is the epoch of the segment before it, as far as the reader knows. `base` stands in front of the header's
+/// address, and what is carried behind it.
 fn write_segment_head(
     out: &mut String,
     rendition: RenditionName,
     segment: &Segment,
     before: Before,
-    carried: &Carried,
+    (base, carried): (&str, &Carried),
 ) {
     let epoch = segment.epoch;
     if let Before::Told(before) | Before::Skipped(before) = before
@@ -46,7 +49,7 @@ fn write_segment_head(
     }
     if before != Before::Told(epoch) {
         let object = Object::Init { rendition, number: epoch };
-        let _ = writeln!(out, "#EXT-X-MAP:URI=\"{object}{carried}\"");
+        let _ = writeln!(out, "#EXT-X-MAP:URI=\"{base}{object}{carried}\"");
     }
     let _ = writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", date_time(segment.program_date_time));
 }

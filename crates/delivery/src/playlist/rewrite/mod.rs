@@ -28,8 +28,8 @@ pub use address::AskedServer;
 
 use crate::policy::TOKEN_PARAMETERS;
 
-/// A longer playlist is given as it is.
-pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
+/// A longer playlist is given as it is. One of a day of recorded segments has 7 MB.
+pub const PLAYLIST_BYTES_MAX: usize = 12 << 20;
 /// What a playlist may become. An upstream server that writes very many short addresses gets no further.
 const WRITTEN_BYTES_MAX: usize = 16 << 20;
 /// Longer tokens are none of ours, which have about 80 with their time; what has is put behind each address.

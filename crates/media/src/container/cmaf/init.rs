@@ -65,7 +65,7 @@ pub fn duration_box(ticks: u64) -> Vec<u8> {
 }
 
 /// No turning, no scaling.
-fn write_matrix(out: &mut Vec<u8>) {
+pub(super) fn write_matrix(out: &mut Vec<u8>) {
     for value in [0x0001_0000, 0, 0, 0, 0x0001_0000, 0, 0, 0, 0x4000_0000] {
         out.u32(value);
     }

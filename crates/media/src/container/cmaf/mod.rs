@@ -6,6 +6,7 @@
 //! in front of a segment or chunk: [styp] [emsg…]                               write_segment_type, write_event
 //! fragment, or CMAF chunk: [prft] moof(mfhd, a traf for each track) mdat       write_chunk
 //! a file's end: mfra(tfra, mfro)                                               Recorder::finish
+//! a file without fragments: ftyp moov mdat                                     Progressive
 //! ```
 //! Access units come in, bytes go out. [`Recorder`] makes a file of pictures and sound that plays while it grows. A
 //! packager uses [`Media`], [`write_init`] and [`write_chunk`] with one track each, and [`LiveTimeline`], which gives each
@@ -17,6 +18,7 @@ mod chunk;
 mod init;
 #[cfg(test)]
 mod live_tests;
+mod progressive;
 mod read;
 mod record;
 mod sample_entry;
@@ -28,6 +30,7 @@ mod track;
 
 pub use chunk::{Captured, Run, Sample, write_chunk};
 pub use init::{Brand, duration_box, write_init};
+pub use progressive::{InitTrack, PlacedSample, Progressive, ProgressiveError};
 pub use read::{Chunk, Event, FourCc, ProducerTime, ReadError, ReadRun, ReadSample, ReadTrack, Reader};
 pub(super) use read::{SampleForm, Unfit};
 pub use record::Recorder;

@@ -102,8 +102,8 @@ pub enum Error {
     /// A program without any stream.
     #[error("no stream to mux, expected video or audio")]
     NoStream,
-    /// A constant rate without video: such a rate follows the pictures' times.
-    #[error("a constant rate without video, expected a program with video")]
+    /// A constant rate without video, the times of which it follows; or a stream that is added behind the beginning.
+    #[error("a constant rate needs video, and all streams from the beginning on")]
     ConstantRate,
     /// More channels than the container can name.
     #[error("{found} audio channels, expected 1 to 8")]

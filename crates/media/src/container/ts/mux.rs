@@ -20,6 +20,8 @@
 //! With a [constant rate](super::constant_rate) the PCR is the packet's place in the stream instead, which follows the
 //! capture times within a packet's time, and behind large pictures.
 
+mod added;
+
 use super::Error;
 use super::constant_rate::ConstantRate;
 use super::packet::{NULL_PID, Pcr};

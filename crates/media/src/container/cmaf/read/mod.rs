@@ -16,6 +16,7 @@
 )]
 
 mod body;
+mod copied;
 mod error;
 mod fragment;
 mod init;
@@ -25,6 +26,7 @@ mod sample_entry;
 mod tests;
 mod unit;
 
+pub(super) use copied::{SampleEntries, read_sample_entries};
 pub use error::{FourCc, ReadError};
 pub use fragment::{ReadRun, ReadSample};
 pub use init::ReadTrack;

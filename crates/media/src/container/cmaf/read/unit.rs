@@ -35,6 +35,50 @@ impl ReadTrack {
         self.media.as_ref()?.he_aac()
     }
 
+    /// The bytes of a sample with the track's parameter sets in it, behind its delimiter where it has one, and each behind its length:
+    /// for decoders that read the first sample entry of a file alone. `None` where there are none, where the sample brings its own, and
+    /// where it is not what the track says.
+    pub fn with_parameter_sets(&self, sample: &[u8]) -> Option<Vec<u8>> {
+        let (form, is_h264) = match &self.form {
+            Form::H264(form) => (form, true),
+            Form::H265(form) => (form, false),
+            _ => return None,
+        };
+        let is_delimiter = |nal: &Nal<'_>| match is_h264 {
+            true => nal.kind() == NalType::AccessUnitDelimiter,
+            false => h265_kind(nal) == h265::NalType::AccessUnitDelimiter,
+        };
+        let is_set = |nal: &Nal<'_>| match is_h264 {
+            true => nal.kind() == NalType::Sps,
+            false => h265_kind(nal) == h265::NalType::Sps,
+        };
+        let lengths = form.length_bytes;
+        if !(1..=4).contains(&lengths) || form.sets.is_empty() {
+            return None;
+        }
+        let nals = split(sample, lengths)?;
+        if nals.iter().any(is_set) {
+            return None;
+        }
+        let first = nals
+            .first()
+            .filter(|nal| is_delimiter(nal))
+            .map_or(0, |nal| nal.bytes.len().saturating_add(lengths));
+        let (delimiter, rest) = sample.split_at_checked(first)?;
+        let mut all = delimiter.to_vec();
+        for set in h264::nals(&form.sets) {
+            let length = u32::try_from(set.bytes.len()).ok()?.to_be_bytes();
+            let (too_long, length) = length.split_at_checked(4usize.checked_sub(lengths)?)?;
+            if too_long.iter().any(|byte| *byte != 0) {
+                return None;
+            }
+            all.extend_from_slice(length);
+            all.extend_from_slice(set.bytes);
+        }
+        all.extend_from_slice(rest);
+        Some(all)
+    }
+
     /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 and H.265 in Annex B and AV1
     /// behind start codes, with a delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
     /// behind an ADTS header, and behind the element that says which channels there are where the header does not; others as
