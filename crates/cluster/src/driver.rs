@@ -3,12 +3,12 @@
 use crate::Settings;
 use crate::bucket::{Bucket, BucketError, Told, value_of};
 use crate::member::{Member, Server};
-use async_nats::jetstream::kv::{Entry, Watch};
-use futures_util::StreamExt;
+use async_nats::jetstream::kv::{Entry, Watch, WatcherError};
+use futures_util::{FutureExt, StreamExt};
 use glassline_delivery::ownership::{Answer, Key, NodeEntry, Output, StreamEntry};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,6 +25,10 @@ const RETRY: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)
 const LEAVE: Duration = Duration::from_millis(500);
 /// The same error is told again after so many attempts.
 const TOLD_AGAIN: u32 = 60;
+/// Entries that are taken in a row before anything else is looked at.
+const ENTRIES_A_TURN: usize = 256;
+/// Servers of this one's name that are told from one another at most.
+const TWINS_MAX: usize = 4;
 /// Why a registry is not heard that says nothing.
 const NO_NEWS: &str = "no news have come for a second, not even of this server's own entry";
 /// Keys that are told of as unread at most.
@@ -38,6 +42,8 @@ pub(crate) struct Driver<'a> {
     /// Why the registry was not heard, as it was last told, and how often that has been so since.
     told: Option<(String, u32)>,
     told_keys: BTreeSet<String>,
+    /// Other runs under this server's name, and how often each was heard; the newest last.
+    twins: VecDeque<(u64, u32)>,
 }
 
 /// An address without the key that it may have.
@@ -66,8 +72,9 @@ struct Session {
     told: UnboundedReceiver<Told>,
     /// All entries have come that there were.
     is_listed: bool,
-    /// This server's own lease has come back as news, and when it last did.
+    /// This server's own lease has come back as news.
     has_own: bool,
+    /// When it last did. Until all is listed that there was, any entry counts: the lease was written behind them.
     heard_at: Time,
     /// What the server of NATS has said against this one.
     last_error: Option<String>,
@@ -79,7 +86,7 @@ impl<'a> Driver<'a> {
         member: &'a Arc<Member>,
         server: &'a Weak<dyn Server>,
     ) -> Driver<'a> {
-        Driver { settings, member, server, told: None, told_keys: BTreeSet::new() }
+        Driver { settings, member, server, told: None, told_keys: BTreeSet::new(), twins: VecDeque::new() }
     }
 
     /// Hears the registry until this server ends.
@@ -175,6 +182,7 @@ impl<'a> Driver<'a> {
 
     /// Hears the registry for as long as it is there. Returns why it is not any more, or `None` where this server ends.
     async fn hear(&mut self, session: &mut Session) -> Option<String> {
+        let mut look_at = self.now();
         loop {
             if self.member.is_over() {
                 if !self.member.is_paused() {
@@ -189,15 +197,18 @@ impl<'a> Driver<'a> {
             }
             // A publisher that has to go is gone before it is looked which there are.
             self.settle(Some(session));
-            self.look();
-            self.settle(Some(session));
-            let due = self.member.ownership().poll_timeout().min(now + LOOK);
+            if now >= look_at {
+                self.look();
+                look_at = now + LOOK;
+                self.settle(Some(session));
+            }
+            let due = self.member.ownership().poll_timeout().min(look_at);
             tokio::select! {
-                entry = session.watch.next() => match entry {
-                    Some(Ok(entry)) => self.take_entry(session, &entry),
-                    Some(Err(error)) => return Some(error.to_string()),
-                    None => return Some("its news have ended".to_owned()),
-                },
+                entry = session.watch.next() => {
+                    if let Err(why) = self.take_entries(session, entry) {
+                        return Some(why);
+                    }
+                }
                 answer = session.answers.receiver.recv() => {
                     if let Some((id, answer)) = answer {
                         let now = self.now();
@@ -213,7 +224,7 @@ impl<'a> Driver<'a> {
                     }
                     Some(Told::Lost) | None => return Some("its connection is lost".to_owned()),
                 },
-                () = self.member.news.notified() => {}
+                () = self.member.news.notified() => look_at = now,
                 () = tokio::time::sleep(due.since(now)) => {}
             }
             let now = self.now();
@@ -223,34 +234,62 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Takes the first entry and those that have come behind it.
+    ///
+    /// # Errors
+    /// Why no more of them come.
+    fn take_entries(
+        &mut self,
+        session: &mut Session,
+        mut entry: Option<Result<Entry, WatcherError>>,
+    ) -> Result<(), String> {
+        for taken in 1.. {
+            match entry {
+                Some(Ok(entry)) => self.take_entry(session, &entry),
+                Some(Err(error)) => return Err(error.to_string()),
+                None => return Err("its news have ended".to_owned()),
+            }
+            if taken == ENTRIES_A_TURN {
+                break;
+            }
+            match session.watch.next().now_or_never() {
+                Some(next) => entry = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Notes that this server's own lease has come back as news, or that another server has its name.
-    fn take_own(&mut self, session: &mut Session, entry: &Entry, value: &[u8], now: Time) {
+    fn take_own(&mut self, session: &mut Session, value: &[u8], now: Time) {
         let Ok(written) = NodeEntry::read(value) else { return };
         if written.run == self.member.run {
             session.heard_at = now;
             session.has_own = true;
             return;
         }
-        // What an earlier run of this server has left comes before.
-        if session.has_own
-            && !written.is_leaving
-            && self.told_keys.insert(format!("{}={}", entry.key, written.run.incarnation))
-        {
+        // What an earlier run of this server has left comes before, but for one entry that may have been on its way.
+        if !session.has_own || written.is_leaving || !is_twin(&mut self.twins, written.run.incarnation) {
+            return;
+        }
+        if self.member.note_twin(now) {
             let node = &self.settings.node;
             tracing::error!(%node, address = %NoKey(&written.address), "another server of the cluster has the same [cluster] node: each takes the other's streams; give one another name");
-            self.member.registry().twin = true;
         }
     }
 
     fn take_entry(&mut self, session: &mut Session, entry: &Entry) {
         let now = self.now();
+        if !session.is_listed {
+            session.heard_at = now;
+        }
         let value = value_of(entry);
         match Key::parse(&entry.key) {
             Some(key) => {
                 if let (Key::Node(name), Some(value)) = (&key, value)
                     && *name == self.member.run.node
                 {
-                    self.take_own(session, entry, value, now);
+                    self.take_own(session, value, now);
                 }
                 let unread = value.and_then(|value| match &key {
                     Key::Node(_) => NodeEntry::read(value).err(),
@@ -365,5 +404,31 @@ impl<'a> Driver<'a> {
                 _ => return,
             }
         }
+    }
+}
+
+/// Whether the run of this `incarnation` goes on: it has been heard before. Of many, those are forgotten that were first heard longest ago.
+fn is_twin(twins: &mut VecDeque<(u64, u32)>, incarnation: u64) -> bool {
+    if let Some((_, heard)) = twins.iter_mut().find(|(known, _)| *known == incarnation) {
+        *heard = heard.saturating_add(1);
+        return *heard > 1;
+    }
+    if twins.len() >= TWINS_MAX {
+        twins.pop_front();
+    }
+    twins.push_back((incarnation, 1));
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_the_same_name_is_another_server_once_it_is_heard_again() {
+        let mut twins = VecDeque::new();
+        // The last entry of the process before this one comes once.
+        assert_eq!([7, 8, 7, 8, 7].map(|run| is_twin(&mut twins, run)), [false, false, true, true, true]);
+        assert!((100..1000).all(|run| !is_twin(&mut twins, run)) && twins.len() == TWINS_MAX);
     }
 }

@@ -19,6 +19,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream of a server that has not been heard for so long is at no server.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// How long another server of this one's name is told of after it was last heard: three leases.
+const TWIN_LASTS: Duration = Duration::from_millis(4500);
 /// How long a publisher may take from being let in to being seen.
 const TAKEOVER_LASTS: Duration = Duration::from_secs(1);
 /// Publishers that take over between two looks at most.
@@ -48,6 +50,8 @@ pub struct Member {
     /// Publishers that have asked to take their stream over from another node, and when.
     takeovers: Mutex<BTreeMap<StreamName, Time>>,
     registry: Mutex<RegistryState>,
+    /// When another server was last heard that has this one's name.
+    twin_at: Mutex<Option<Time>>,
     /// Wakes the thread: publishers have come or gone, or it has to end.
     pub(crate) news: Notify,
     ends: AtomicBool,
@@ -80,6 +84,7 @@ impl Member {
                 bucket: settings.bucket.clone(),
                 ..RegistryState::default()
             }),
+            twin_at: Mutex::default(),
             news: Notify::new(),
             ends: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
@@ -121,6 +126,17 @@ impl Member {
         self.ends.load(Ordering::Acquire)
     }
 
+    /// Another server has been heard that has this one's name. Returns whether that is news.
+    pub(crate) fn note_twin(&self, now: Time) -> bool {
+        let was = self.has_twin(now);
+        *locked(&self.twin_at) = Some(now);
+        !was
+    }
+
+    fn has_twin(&self, now: Time) -> bool {
+        locked(&self.twin_at).is_some_and(|at| now.since(at) < TWIN_LASTS)
+    }
+
     /// What there is to tell.
     pub fn status(&self) -> Status {
         let now = self.clock.now();
@@ -156,6 +172,7 @@ impl Member {
         drop(ownership);
         let mut registry = self.registry().clone();
         registry.heard = heard;
+        registry.twin = self.has_twin(now);
         registry.error = registry.error.filter(|_| !heard);
         (registry.claims, registry.lost) = (counters.granted, counters.lost);
         (registry.conflicts, registry.failed) = (counters.conflicts, counters.failed);
@@ -204,5 +221,31 @@ impl Directory for Member {
 
     fn publishers_changed(&self) {
         self.news.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_server_of_the_same_name_is_told_of_until_it_has_not_been_heard_for_three_leases() {
+        let settings = Settings {
+            servers: Vec::new(),
+            credentials: None,
+            ca: None,
+            bucket: "b".to_owned(),
+            replicas: 1,
+            node: ownership::NodeName::parse("a").unwrap(),
+            address: "http://h".to_owned(),
+            zone: String::new(),
+            version: String::new(),
+        };
+        let member = Member::new(&settings, 7, Clock::new());
+        let at = Time::from_millis;
+        assert!(!member.has_twin(at(1000)) && member.note_twin(at(1000)) && !member.note_twin(at(1400)));
+        assert!(member.has_twin(at(5899)) && !member.has_twin(at(5900)));
+        assert!(member.note_twin(at(6000)), "it is told of again");
+        assert_eq!(ownership::Settings::default().lease * 3, TWIN_LASTS);
     }
 }

@@ -25,7 +25,7 @@ pub struct RegistryState {
     pub dropped: u64,
     /// Connections to NATS that stood.
     pub sessions: u64,
-    /// Another server was heard that has this one's name.
+    /// Another server was heard lately that has this one's name.
     pub twin: bool,
 }
 
