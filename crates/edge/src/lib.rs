@@ -51,6 +51,7 @@ pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 use cache::{Cache, Job, Unfinished};
 use disk::Disk;
 use fetch_mailbox::FetchMailbox;
+use glassline_delivery::archive::query as archive_query;
 use glassline_delivery::fill::disk::Found as OnDisk;
 use glassline_delivery::fill::{
     Located, Purge, Via, Wanted, has_passed, locate, server_name, upstream_target,
@@ -164,7 +165,9 @@ impl Edge {
         address: IpAddr,
         now: Time,
     ) -> Option<(Reading, CacheStatus)> {
-        let target = upstream_target(path, &self.settings.key_query.select(query))?;
+        // Whatever else counts: the time of what was recorded there.
+        let key_query = self.settings.key_query.and(&[archive_query::FROM, archive_query::TO]);
+        let target = upstream_target(path, &key_query.select(query))?;
         let number = self.nodes.number(node)?;
         let group = self.settings.groups().count() + number;
         // Other keys begin with a slash, or with the number of a route.

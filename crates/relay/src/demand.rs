@@ -12,10 +12,10 @@ use glassline_delivery::stream::Mux;
 use glassline_edge::{Edge, Growing, Wake};
 use glassline_io::poll::Waker;
 use glassline_media::Time;
-use glassline_streams::Whereabouts;
 use glassline_streams::status::SourceState;
+use glassline_streams::{Live, StaticDirectory, Whereabouts};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,13 @@ pub(super) struct Demands {
 }
 
 struct Demand {
+    /// Without `via`, which is told when the table of sources is made: this server's name may be another by then.
     pull: Pull,
+    /// The servers by which the request came that began it, so that servers which ask each other in a circle find it; none once the
+    /// stream has begun, as what is asked then is asked for this server's own viewers.
+    came_by: Via,
+    /// Another server of the cluster has it, or had it when that was last known: it then goes before a source of the configuration.
+    is_elsewhere: bool,
     /// Wakes the requests that wait for its first bytes.
     waiting: Arc<Growing>,
     /// When a client last watched it, or asked for it.
@@ -56,13 +62,18 @@ pub(super) struct DemandHandover {
     alternates: Vec<Url>,
     mux: Mux,
     #[serde(default)]
-    via: Option<String>,
+    is_elsewhere: bool,
 }
 
 impl Demand {
-    fn new(pull: Pull, hub: &Hub, now: Time) -> Demand {
+    fn new(pull: Pull, is_elsewhere: bool, hub: &Hub, now: Time) -> Demand {
         let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
-        Demand { pull, waiting, watched_at: now, gives_way_since: None }
+        let came_by = Via::default();
+        Demand { pull, came_by, is_elsewhere, waiting, watched_at: now, gives_way_since: None }
+    }
+
+    fn is_pulled(&self) -> bool {
+        self.gives_way_since.is_none()
     }
 }
 
@@ -85,52 +96,63 @@ impl Demands {
 
     /// The streams.
     pub(super) fn pulls(&self) -> Vec<Pull> {
-        let demands = self.lock();
-        demands
-            .values()
-            .filter(|demand| demand.gives_way_since.is_none())
-            .map(|demand| demand.pull.clone())
-            .collect()
+        self.lock().values().filter(|demand| demand.is_pulled()).map(|demand| demand.pull.clone()).collect()
+    }
+
+    /// The stream `name`, if it is one of them.
+    pub(super) fn pull(&self, name: &StreamName) -> Option<Pull> {
+        self.lock().get(name).filter(|demand| demand.is_pulled()).map(|demand| demand.pull.clone())
     }
 
     /// Whether the stream `name` is one of them.
     pub(super) fn is_pulled(&self, name: &StreamName) -> bool {
-        self.lock().get(name).is_some_and(|demand| demand.gives_way_since.is_none())
+        self.lock().get(name).is_some_and(Demand::is_pulled)
+    }
+
+    /// Whether the stream `name` is pulled from another server of the cluster that has it.
+    pub(super) fn is_of_another(&self, name: &StreamName) -> bool {
+        self.lock().get(name).is_some_and(|demand| demand.is_pulled() && demand.is_elsewhere)
+    }
+
+    /// Whether it is one of them, or was until a publisher came that is about to take its place.
+    pub(super) fn has(&self, name: &StreamName) -> bool {
+        self.lock().contains_key(name)
     }
 
     /// Whether the stream `name` is one of them, or a version of the capture of that name is.
     pub(super) fn have(&self, name: &StreamName) -> bool {
         let demands = self.lock();
         let follows = (Bound::Excluded(name), Bound::Unbounded);
-        let is_pulled = |demand: &Demand| demand.gives_way_since.is_none();
         let mut versions =
-            demands.range(follows).filter(|(_, demand)| is_pulled(demand)).map(|(version, _)| version);
-        demands.get(name).is_some_and(is_pulled)
+            demands.range(follows).filter(|(_, demand)| demand.is_pulled()).map(|(version, _)| version);
+        demands.get(name).is_some_and(Demand::is_pulled)
             || versions
                 .by_ref()
                 .take_while(|version| version.as_str().starts_with(name.as_str()))
                 .any(|version| is_version_of(version, name))
     }
 
-    /// The stream `name` has begun: the requests that wait for it are woken and look again.
-    pub(super) fn tell(&self, name: &StreamName) {
+    /// The stream `name` has begun: the requests that wait for it are woken and look again. Returns whether the table of sources has to
+    /// be made anew.
+    pub(super) fn tell(&self, name: &StreamName) -> bool {
         let mut demands = self.lock();
-        let waiting = demands.get(name).map(|demand| Arc::clone(&demand.waiting));
-        if demands.get(name).is_some_and(|demand| demand.gives_way_since.is_some()) {
+        let Some(demand) = demands.get_mut(name) else { return false };
+        let waiting = Arc::clone(&demand.waiting);
+        let is_news = !std::mem::take(&mut demand.came_by).is_empty();
+        if !demand.is_pulled() {
             demands.remove(name);
         }
         drop(demands);
-        if let Some(waiting) = waiting {
-            waiting.change(|_| ());
-        }
+        waiting.change(|_| ());
+        is_news
     }
 }
 
 impl Hub {
     /// Has the stream `name` pulled from the first upstream server that has it. The request waits for the returned
     /// object to change, and then looks for the stream again; where all servers fail, the object fails too. `None`
-    /// where no upstream server is configured for it, where the configuration gives it a source, or where too many
-    /// streams are asked for.
+    /// where no upstream server is configured for it, where the configuration gives it a source and no other server has it, or where too
+    /// many streams are asked for.
     /// `via` are the servers by which the request came.
     pub(super) fn demand(&self, name: &StreamName, mux: Mux, via: &Via, now: Time) -> Option<Arc<Growing>> {
         let edge = self.edge()?;
@@ -139,14 +161,15 @@ impl Hub {
             demand.watched_at = now;
             return Some(Arc::clone(&demand.waiting));
         }
-        if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
+        let is_elsewhere = self.is_elsewhere(name);
+        if demands.len() >= DEMANDS_MAX || (self.has_source(name) && !is_elsewhere) {
             return None;
         }
         let mut urls = self.servers_of(&edge, name, mux)?.into_iter();
         let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
-        let (ca, via) = (edge.settings().ca.clone(), Some(via.then(edge.name())));
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
-        let demand = Demand::new(pull, self, now);
+        let ca = edge.settings().ca.clone();
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+        let demand = Demand { came_by: via.clone(), ..Demand::new(pull, is_elsewhere, self, now) };
         let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
@@ -179,32 +202,32 @@ impl Hub {
         // Streams are never looked for under the lock of the demands: a publisher that comes takes the two the other way round.
         let live = self.streams.find(name);
         let mut demands = self.demands.lock();
-        let (mux, via) = match (demands.get(name), live) {
-            (Some(demand), _) if demand.gives_way_since.is_some() => return,
-            (Some(demand), _) => (demand.pull.mux.unwrap_or_default(), demand.pull.via.clone()),
+        let mux = match (demands.get(name), live) {
+            (Some(demand), _) if !demand.is_pulled() => return,
+            (Some(demand), _) => demand.pull.mux.unwrap_or_default(),
             (None, Some(live)) if live.published_since().is_some() => return,
             (None, Some(live)) => {
                 // Its objects are the other server's to give from now on.
-                self.presentations.remove(name);
+                self.leave_presentation(name);
                 if live.viewers() == 0 {
                     drop(demands);
                     self.streams.end(&live);
                     return;
                 }
-                (live.mux, Some(Via::default().then(edge.name())))
+                live.mux
             }
             (None, None) => return,
         };
         let Some(mut urls) = self.servers_of(&edge, name, mux).map(Vec::into_iter) else { return };
         let Some(first) = urls.next() else { return };
         let (source, alternates, ca) = (Source::Http(first), urls.collect(), edge.settings().ca.clone());
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
         let is_full = demands.len() >= DEMANDS_MAX;
         match demands.get_mut(name) {
-            Some(demand) if demand.pull == pull => return,
-            Some(demand) => demand.pull = pull,
+            Some(demand) if demand.pull == pull && demand.is_elsewhere => return,
+            Some(demand) => (demand.pull, demand.is_elsewhere) = (pull, true),
             None if is_full => return,
-            None => drop(demands.insert(name.clone(), Demand::new(pull, self, now))),
+            None => drop(demands.insert(name.clone(), Demand::new(pull, true, self, now))),
         }
         drop(demands);
         tracing::info!(stream = %name, "the stream is at another server of the cluster now: it is pulled from there");
@@ -225,24 +248,43 @@ impl Hub {
         true
     }
 
-    /// Has all that is pulled on demand come from where it is now: the map has changed. What is nowhere any more ends.
-    pub(super) fn follow_all(&self) {
-        for name in self.demands.pulls().into_iter().map(|pull| pull.name) {
-            match (self.whereabouts(&name), self.edge()) {
-                (Whereabouts::At { .. }, Some(_)) => self.follow(&name),
-                (Whereabouts::Unknown, Some(edge))
-                    if self.servers_of(&edge, &name, Mux::default()).is_none() =>
-                {
-                    let demand = self.demands.lock().remove(&name);
-                    self.rearrange_pulls();
-                    self.streams.find(&name).into_iter().for_each(|live| self.streams.end(&live));
-                    demand.into_iter().for_each(|demand| {
-                        demand.waiting.change(|object| object.fail(Failure::Upstream));
-                    });
-                }
-                _ => {}
+    /// The map was `former`: what it places at another server now comes from there. What it places nowhere any more ends, unless a
+    /// registry or upstream servers may have it. What the map has never placed is left alone: a registry that has just begun knows
+    /// nothing yet.
+    pub(super) fn follow_map(&self, former: &StaticDirectory) {
+        let settings = self.settings();
+        for Pull { name, mux, .. } in self.demands.pulls() {
+            let (was, is) = (former.server(&name), settings.places.server(&name));
+            if was == is {
+                continue;
+            }
+            self.follow(&name);
+            if is.is_none() && self.directory().is_none() {
+                self.end_unplaced(&name, mux.unwrap_or_default());
             }
         }
+    }
+
+    /// Ends the pull of the stream `name`, and the stream, where no server has it.
+    fn end_unplaced(&self, name: &StreamName, mux: Mux) {
+        let Some(edge) = self.edge() else { return };
+        if self.servers_of(&edge, name, mux).is_some() {
+            return;
+        }
+        let live = self.streams.find(name);
+        let published_since = |live: &Arc<Live>| live.published_since();
+        let since = live.as_ref().and_then(published_since);
+        let mut demands = self.demands.lock();
+        let demand =
+            if demands.get(name).is_some_and(Demand::is_pulled) { demands.remove(name) } else { None };
+        drop(demands);
+        let Some(demand) = demand else { return };
+        self.rearrange_pulls();
+        // A publisher that has taken the place of the pull meanwhile goes on.
+        if let Some(live) = live.filter(|live| published_since(live) == since) {
+            self.streams.end(&live);
+        }
+        demand.waiting.change(|object| object.fail(Failure::Upstream));
     }
 
     /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
@@ -254,27 +296,25 @@ impl Hub {
     /// What the next process needs of them.
     pub(super) fn demands_left(&self) -> Vec<DemandHandover> {
         let left = |(name, demand): (&StreamName, &Demand)| {
-            let Pull { source, alternates, mux, via, .. } = demand.pull.clone();
-            Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux?, via })
+            let Pull { source, alternates, mux, .. } = demand.pull.clone();
+            let (name, is_elsewhere) = (name.to_string(), demand.is_elsewhere);
+            Some(DemandHandover { name, source, alternates, mux: mux?, is_elsewhere })
         };
-        self.demands
-            .lock()
-            .iter()
-            .filter(|(_, demand)| demand.gives_way_since.is_none())
-            .filter_map(left)
-            .collect()
+        self.demands.lock().iter().filter(|(_, demand)| demand.is_pulled()).filter_map(left).collect()
     }
 
     /// Goes on with what another process left, where there are upstream servers still.
     pub(super) fn inherit_demands(&self, left: Vec<DemandHandover>) {
         let (settings, now) = (self.settings(), self.clock.now());
         let Some(upstream) = &settings.upstream else { return };
-        for DemandHandover { name, source, alternates, mux, via } in left.into_iter().take(DEMANDS_MAX) {
+        for DemandHandover { name, source, alternates, mux, is_elsewhere } in
+            left.into_iter().take(DEMANDS_MAX)
+        {
             let Some(name) = StreamName::parse(&name) else { continue };
-            if settings.pulls.iter().all(|pull| pull.name != name) {
+            if is_elsewhere || !self.has_source(&name) {
                 let ca = upstream.ca.clone();
-                let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via };
-                self.demands.lock().insert(name, Demand::new(pull, self, now));
+                let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+                self.demands.lock().insert(name, Demand::new(pull, is_elsewhere, self, now));
             }
         }
         self.rearrange_pulls();
@@ -289,44 +329,68 @@ impl Hub {
     /// Ends the pulls of streams that no upstream server has, or that no client watches. Called by one worker at its
     /// sweeps.
     pub(super) fn look_at_demands(&self) {
-        let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
-        let mut ended = Vec::new();
+        let (now, settings) = (self.clock.now(), self.settings());
+        // Another server publishes the stream of a source here: viewers here get it from there.
+        for pull in settings.pulls.iter().filter(|pull| self.is_published_elsewhere(&pull.name)) {
+            self.follow(&pull.name);
+        }
+        let pulls = self.pulls();
+        let fails = |name: &StreamName| {
+            let status = pulls.status(name, now);
+            status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
+        };
+        let (mut ended, mut changed) = (Vec::new(), Vec::new());
         let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
+        let sourced = names.iter().filter(|name| self.has_source(name));
+        let returning: BTreeSet<StreamName> = sourced
+            .filter(|name| !self.demands.is_of_another(name) || self.returns_to_source(name, fails(name)))
+            .cloned()
+            .collect();
         // See `follow`.
         let mut lives: BTreeMap<_, _> =
             names.into_iter().filter_map(|name| Some((name.clone(), self.streams.find(&name)?))).collect();
         self.demands.lock().retain(|name, demand| {
+            let live = lives.remove(name);
             if let Some(since) = demand.gives_way_since {
+                if now.since(since) <= GIVES_WAY {
+                    return true;
+                }
                 // The publisher did not get the name after all.
-                let is_over = now.since(since) > GIVES_WAY;
-                if is_over {
+                let is_watched = live.is_some_and(|live| live.viewers() > 0);
+                if is_watched {
+                    (demand.gives_way_since, demand.watched_at) = (None, now);
+                    changed.push(Arc::clone(&demand.waiting));
+                } else {
                     ended.push((name.clone(), None, Arc::clone(&demand.waiting)));
                 }
-                return !is_over;
+                return is_watched;
             }
-            let (live, store) = (lives.remove(name), self.presentations.find(name));
+            if returning.contains(name) {
+                changed.push(Arc::clone(&demand.waiting));
+                return false;
+            }
+            let store = self.presentations.find(name);
             if live.as_ref().is_some_and(|live| live.viewers() > 0) {
                 demand.watched_at = now;
             }
             // Players of what is packaged here watch it, too.
             let wanted_at = store.map_or(Time::ZERO, |store| store.wanted_at());
             demand.watched_at = demand.watched_at.max(wanted_at);
-            let status = pulls.status(name, now);
-            let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
             let timeout = match live {
                 Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
                 None => UNWATCHED,
             };
-            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > timeout;
+            let is_over = (live.is_none() && fails(name)) || now.since(demand.watched_at) > timeout;
             if is_over {
                 ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
             }
             !is_over
         });
-        if ended.is_empty() {
+        if ended.is_empty() && changed.is_empty() {
             return;
         }
         self.rearrange_pulls();
+        changed.iter().for_each(|waiting| waiting.change(|_| ()));
         for (name, live, waiting) in ended {
             // The stream ends with its pull: it would stand still, and the next viewers would get its old bytes in
             // place of new ones.
@@ -341,13 +405,35 @@ impl Hub {
         }
     }
 
+    /// Whether the configuration gives the stream `name` a source.
+    pub(super) fn has_source(&self, name: &StreamName) -> bool {
+        self.settings().pulls.iter().any(|pull| pull.name == *name)
+    }
+
+    /// Whether the stream `name`, which is pulled from another server although the configuration gives it a source, comes from that source
+    /// again: that server gives nothing, and has no publisher of it. As long as it gives something it does not matter what is known of
+    /// it: a registry that has just begun knows nothing.
+    fn returns_to_source(&self, name: &StreamName, fails: bool) -> bool {
+        self.whereabouts(name) == Whereabouts::Here || (fails && !self.is_published_elsewhere(name))
+    }
+
+    /// What is pulled: what the configuration says goes before what is asked for, but for a stream that another server has.
+    pub(super) fn all_pulls(&self) -> Vec<Pull> {
+        let edge = self.edge();
+        let demands = self.demands.lock();
+        let of = |is_elsewhere: bool| {
+            let pulled = demands.values().filter(move |demand| demand.is_pulled());
+            pulled.filter(move |demand| demand.is_elsewhere == is_elsewhere).map(|demand| {
+                let via = edge.as_ref().map(|edge| demand.came_by.then(edge.name()));
+                Pull { via, ..demand.pull.clone() }
+            })
+        };
+        of(true).chain(self.settings().pulls.iter().cloned()).chain(of(false)).collect()
+    }
+
     /// Makes the table of sources anew, and tells the thread that pulls.
-    fn rearrange_pulls(&self) {
-        self.set_pulls(|former| {
-            let settings = self.settings();
-            let all: Vec<Pull> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
-            PullTable::new(&all, former)
-        });
+    pub(super) fn rearrange_pulls(&self) {
+        self.set_pulls(|former| PullTable::new(&self.all_pulls(), former));
         self.demands.wake();
     }
 }

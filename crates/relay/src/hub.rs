@@ -323,9 +323,8 @@ impl Hub {
             live.reconfigure(settings.of_stream(&live.name));
             self.streams.announce(&live, None);
         }
-        let all: Vec<_> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
-        self.set_pulls(|former| PullTable::new(&all, former));
         self.configuration.change(settings);
+        self.rearrange_pulls();
     }
 
     /// Begins to fetch from the upstream servers that the settings name, or from none; what is kept stays where they are the
@@ -567,7 +566,9 @@ impl Observer for Hub {
         if self.presentations.find(&live.name).is_some() {
             live.set_is_packaged(true);
         }
-        self.demands.tell(&live.name);
+        if self.demands.tell(&live.name) {
+            self.rearrange_pulls();
+        }
         if let Some(directory) = self.directory() {
             directory.publishers_changed();
         }

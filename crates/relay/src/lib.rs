@@ -258,7 +258,10 @@ impl Relay {
         for worker in &mut threads.workers {
             worker.rearrange_listeners(wanted);
         }
+        let former = self.hub.places();
         self.hub.reconfigure(settings);
+        self.hub.arrange_edge()?;
+        self.hub.follow_map(&former);
         self.resume(threads, opened)
     }
 
@@ -373,7 +376,8 @@ impl Relay {
             threads.fetcher = Some(Fetcher::new(Arc::clone(&self.hub) as Arc<dyn Sources>)?);
         }
         self.hub.arrange_edge()?;
-        self.hub.follow_all();
+        // This server may have another name among servers from now on.
+        self.hub.rearrange_pulls();
         self.hub.enter(Phase::Running);
         for (index, (mut worker, listeners)) in threads.workers.into_iter().zip(listeners).enumerate() {
             worker.reconfigure(listeners, limit);

@@ -40,8 +40,9 @@ impl Hub {
     /// cluster, the publisher takes the pull's place.
     pub(super) fn admit_publisher(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
         let name = slot_request.name;
+        let is_inside = slot_request.origin == Origin::Inside;
         let is_encoder = || self.settings().reserved.contains(name);
-        if slot_request.origin == Origin::Inside && self.demands.is_pulled(name) && !is_encoder() {
+        if is_inside && self.pulls_on_demand(name) && !is_encoder() {
             return Ok(());
         }
         let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };
@@ -50,17 +51,40 @@ impl Hub {
             return Err(refuse(NameRefusal(words)));
         }
         let Some(directory) = self.directory() else { return Ok(()) };
+        if !is_inside && (is_encoder() || self.has_source(name)) {
+            // The configuration has given the name away, and the registry of this process refuses the publisher: no pull ends for it.
+            return Ok(());
+        }
         directory.may_publish(name, slot_request.take_over).map_err(refuse)?;
         slot_request.take_over |= self.end_demand(name);
         Ok(())
     }
 
-    /// The streams that have their publisher here.
+    /// Whether another server has the stream `name`.
+    pub(super) fn is_elsewhere(&self, name: &StreamName) -> bool {
+        matches!(self.whereabouts(name), Whereabouts::At { .. })
+    }
+
+    /// Whether another server has a publisher of the stream `name`, so that none is let in here.
+    pub(super) fn is_published_elsewhere(&self, name: &StreamName) -> bool {
+        let is_placed = || self.settings().places.server(name).is_some();
+        let is_refused =
+            || self.directory().is_some_and(|directory| directory.may_publish(name, false).is_err());
+        self.is_elsewhere(name) && (is_placed() || is_refused())
+    }
+
+    /// Whether what is pulled under `name` is what viewers have asked for: the configuration may give the name a source of its own.
+    fn pulls_on_demand(&self, name: &StreamName) -> bool {
+        self.demands.pull(name).is_some_and(|pull| self.pulls().has_pull(&pull))
+    }
+
+    /// The streams that have their publisher here. A pull that gives way to a publisher may have its slot for a moment still: the name
+    /// counts when the publisher has it.
     pub fn own_publishers(&self) -> Vec<StreamName> {
         let mut lives = self.streams.all();
         lives.retain(|live| !live.has_ended() && live.published_since().is_some());
         let names = lives.iter().map(|live| live.name.clone());
-        names.filter(|name| !self.demands.is_pulled(name)).collect()
+        names.filter(|name| !self.demands.has(name)).collect()
     }
 
     /// Another server has the stream `name`: a publisher of it here ends, as one that is replaced does, and viewers here get it from

@@ -198,11 +198,9 @@ impl Puller {
         self
     }
 
-    /// The same, which tells servers by `via` where its requests have come by (`Via`, RFC 9110 §7.6.3).
-    #[must_use]
-    pub fn with_via(mut self, via: Option<String>) -> Puller {
+    /// Has the next requests tell servers by `via` where they have come by (`Via`, RFC 9110 §7.6.3).
+    pub fn set_via(&mut self, via: Option<String>) {
         self.via = via;
-        self
     }
 
     /// Whom the next attempt asks, or this one does: 0 is the source, 1 the first alternate.

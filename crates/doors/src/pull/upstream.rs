@@ -77,14 +77,12 @@ impl Upstream {
         seed: u64,
     ) -> Upstream {
         let slots = PublisherSlots::new(server.streams(), &entry.names, entry.mux);
-        let (alternates, via) = (entry.alternates.clone(), entry.via.clone());
+        let alternates = entry.alternates.clone();
         Upstream {
             index,
             entry,
             note: Note::default(),
-            puller: Puller::new(url, policy, seed, server.clock().now())
-                .with_alternates(alternates)
-                .with_via(via),
+            puller: Puller::new(url, policy, seed, server.clock().now()).with_alternates(alternates),
             slots,
             link: Link::Closed,
             outgoing: Outgoing::default(),
@@ -262,6 +260,7 @@ impl Upstream {
                     return self.puller.handle_failure(PullError::Connect(error.to_string()), context.now);
                 }
             }
+            self.puller.set_via(self.entry.via());
             self.puller.handle_connected(context.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {

@@ -75,6 +75,13 @@ fn circle() -> Response {
     problem(508, "the servers ask each other in a circle", words)
 }
 
+/// The answer to a server that asks for a stream of which nothing comes here either: two servers that are pulled from by each other would
+/// each take its own old bytes for a new stream.
+fn waits_too() -> Response {
+    let words = "This server pulls the stream, and nothing of it comes at the moment. Try again shortly, or ask another server.";
+    problem(503, "the stream is waited for here, too", words).with_header("Retry-After", "1")
+}
+
 /// The answer where the server that has the stream cannot be reached.
 fn away(retry_after: Duration) -> Response {
     let words = "The server of the cluster that had this stream is away; GET /api/cluster says which one. Try again shortly.";
@@ -95,10 +102,13 @@ fn find_recorded(
     if hub.is_presented_upstream(name) {
         return None;
     }
+    // Servers may have one store, or the stream may have been here before: at an address all of them give what the one gives that has the
+    // stream now, live and recorded.
+    let is_elsewhere = matches!(hub.whereabouts(name), Whereabouts::At { .. } | Whereabouts::Away { .. });
     // A presentation that has ended is kept for a while, so that its players see its end.
     let is_live =
         hub.presentations.have(name) || hub.streams.find(name).is_some() || hub.ladder(name).is_some();
-    let asked = RecordedRequest { name, rest, query: &request.query, is_live };
+    let asked = RecordedRequest { name, rest, query: &request.query, is_live, is_elsewhere };
     let wake = Arc::clone(&hub.inboxes) as Arc<dyn Wake>;
     let reading = Reading::new(recorded.find(asked, &wake)?);
     Some(StreamAnswer::Object {
@@ -188,10 +198,14 @@ impl Connection {
             if let Some(recorded) = find_recorded(&name, rest, request, context) {
                 return Ok(recorded);
             }
-            if context.hub.is_presented_upstream(&name)
-                && let Some(found) = self.find_fetched(&name, request, context)
-            {
-                return found;
+            if context.hub.is_presented_upstream(&name) {
+                if let Some(found) = self.find_fetched(&name, request, context) {
+                    return found;
+                }
+                if context.hub.demands.is_of_another(&name) {
+                    // Its server is about to be told of, or another publisher is: what is made here meanwhile would have other numbers.
+                    return Err(shared(away(Duration::from_secs(1))));
+                }
             }
             return self
                 .find_packaged(&name, rest, request, context)
@@ -202,14 +216,20 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
-        let is_here = context.hub.streams.find(&name).is_some();
-        // What is here only since it is pulled is not given back to the server that it is pulled from.
-        if (!is_here || context.hub.demands.is_pulled(&name))
-            && context.hub.edge().is_some_and(|edge| edge.is_loop(&request.headers))
+        let live = context.hub.streams.find(&name);
+        if let Some(edge) = context.hub.edge()
+            && (live.is_none() || context.hub.demands.is_pulled(&name))
         {
-            return Err(circle());
+            // What is here only since it is pulled is not given back to the server that it is pulled from.
+            if edge.is_loop(&request.headers) {
+                return Err(circle());
+            }
+            let waits = live.as_ref().is_some_and(|live| live.published_since().is_none());
+            if waits && !Via::of(&request.headers).is_empty() {
+                return Err(waits_too());
+            }
         }
-        if !is_here {
+        if live.is_none() {
             if let Whereabouts::Away { retry_after } = context.hub.whereabouts(&name) {
                 return Err(away(retry_after));
             }
