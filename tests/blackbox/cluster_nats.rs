@@ -1,6 +1,7 @@
 //! Servers that find each other's streams by a real server of NATS.
 
 use crate::cluster::{Feed, free_address, see_jump};
+use crate::hot::upgrade;
 use crate::pull::{HASTE, SHAPE, see, watch};
 use crate::{GLASSLINE, glassline};
 use glassline_test_support::http::{get, publish, read_head};
@@ -50,7 +51,7 @@ impl Nats {
 /// A server of the cluster.
 struct Node {
     server: Server,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
@@ -69,7 +70,7 @@ impl Node {
         let scratch = Scratch::new("node");
         let file = scratch.write("glassline.toml", config(name, address, nats, more));
         let server = Server::start_at(GLASSLINE, &address.to_string(), &["--config", &file]);
-        Node { server, _scratch: scratch }
+        Node { server, scratch }
     }
 
     fn report(&self) -> serde_json::Value {
@@ -230,12 +231,22 @@ fn write_entry(nats: &Nats, key: &str, value: &[u8]) {
 }
 
 fn tell_nats(nats: &Nats, subject: &str, value: &[u8]) {
+    tell_nats_all(nats, &[(subject.to_owned(), value)]);
+}
+
+fn tell_nats_all(nats: &Nats, messages: &[(String, &[u8])]) {
     use std::io::{BufRead, BufReader, Write};
     let mut connection = TcpStream::connect(nats.address).unwrap();
     let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("INFO"));
-    let head = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", value.len());
-    connection.write_all(&[head.as_bytes(), value, b"\r\nPING\r\n"].concat()).unwrap();
+    let mut wire = b"CONNECT {\"verbose\":false}\r\n".to_vec();
+    for (subject, value) in messages {
+        wire.extend_from_slice(format!("PUB {subject} {}\r\n", value.len()).as_bytes());
+        wire.extend_from_slice(value);
+        wire.extend_from_slice(b"\r\n");
+    }
+    wire.extend_from_slice(b"PING\r\n");
+    connection.write_all(&wire).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "PONG");
 }
 
@@ -254,6 +265,7 @@ fn wrong_credentials_are_told_and_the_server_goes_on() {
         bad.report()["registry"]["error"].as_str().is_some_and(|error| error.contains("authorization"))
     });
     let _feed = Feed::start(&bad.server, "/live/a.ts", 0);
+    until("the publisher", || bad.server.stream("a").is_some_and(|stream| stream["live"] == true));
     let mut viewer = watch(&bad.server, "a");
     see(&mut viewer, &mut Check::new(SHAPE), 100);
     let said = bad.server.process.output();
@@ -309,7 +321,61 @@ fn a_second_server_of_the_same_name_is_told_of() {
     let [one] = cluster(&nats, ["same"]);
     assert_eq!(one.report()["registry"]["twin"], false);
     let other = Node::start("same", &nats.url());
-    until("one of them to notice", || {
-        [&one, &other].iter().any(|node| node.report()["registry"]["twin"] == true)
-    });
+    let has_twin = |node: &Node| node.report()["registry"]["twin"] == true;
+    until("both to notice", || has_twin(&one) && has_twin(&other));
+    drop(other);
+    until("it to be told of no longer", || !has_twin(&one));
+}
+
+#[test]
+fn an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers() {
+    let test = "an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [mut a, mut b] = cluster(&nats, ["a", "b"]);
+    let feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "a");
+    let mut viewer = watch(&b.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    let goes_on = |viewer: &mut TcpStream, check: &mut Check| {
+        let seen = check.packets;
+        see(viewer, check, seen + 500);
+    };
+    let file = b.scratch.file("glassline.toml");
+    upgrade(&mut b.server, &file);
+    // The new process has not heard where the stream is, and makes no objects of its own meanwhile.
+    let status = get(b.server.address(), "/live/numbers/index.m3u8").status;
+    assert!([200, 404, 503].contains(&status), "{status}");
+    goes_on(&mut viewer, &mut check);
+    b.until_owner("numbers", "a");
+    let file = a.scratch.file("glassline.toml");
+    upgrade(&mut a.server, &file);
+    b.server.process.signal("HUP");
+    goes_on(&mut viewer, &mut check);
+    until("the new process to have it", || a.owner("numbers").as_deref() == Some("a"));
+    b.until_owner("numbers", "a");
+    goes_on(&mut viewer, &mut check);
+    assert!(check.moves == 0 && !feed.is_over());
+    assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
+}
+
+#[test]
+fn a_bucket_with_many_names_is_heard_by_a_server_that_comes() {
+    const NAMES: usize = 20_000;
+    let Some(nats) = Nats::start("a_bucket_with_many_names_is_heard_by_a_server_that_comes", &[]) else {
+        return;
+    };
+    let [a] = cluster(&nats, ["a"]);
+    let value = br#"{"v":1,"node":"gone","incarnation":"00000000000000ff","live":false}"#;
+    let entries: Vec<(String, &[u8])> =
+        (0..NAMES).map(|number| (format!("$KV.glassline.stream/old{number}"), &value[..])).collect();
+    tell_nats_all(&nats, &entries);
+    let known = |node: &Node| node.report()["streams"].as_array().map_or(0, Vec::len);
+    until("all of them", || known(&a) == NAMES);
+    let feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    let b = Node::start("b", &nats.url());
+    until("all of them at the other server", || b.hears() && known(&b) == NAMES + 1);
+    b.until_owner("numbers", "a");
+    assert_eq!(b.report()["registry"]["sessions"], 1, "{}", b.server.process.output());
+    assert!(!feed.is_over());
 }
