@@ -180,6 +180,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         stall_timeout: config.viewer.stall_timeout,
         // The next upstream server may still answer.
         object_timeout: config.upstream.silence_timeout + Duration::from_secs(3),
+        upstream_patience: config.upstream.silence_timeout,
         max_connections: config.viewer.max_connections,
         certificates: certificates(config),
         certificate_check: config.tls.check_interval,

@@ -50,6 +50,11 @@ impl Via {
         self.names.is_empty()
     }
 
+    /// Servers of this program by which the request has come, at most [`HOPS_MAX`].
+    pub fn hops(&self) -> u32 {
+        self.names.len() as u32
+    }
+
     /// The field's value for the next server, with `own` behind them. At most some hundred bytes, whatever came.
     pub fn then(&self, own: &str) -> String {
         let names = self.names.iter().map(String::as_str).chain([own]);
