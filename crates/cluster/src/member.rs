@@ -207,6 +207,15 @@ impl Directory for Member {
         }
     }
 
+    fn find_version(&self, group: &StreamName) -> Whereabouts {
+        let version = self.ownership().best_version(group, self.clock.now()).cloned();
+        version.map_or(Whereabouts::Unknown, |version| self.find(&version))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ownership().is_heard()
+    }
+
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {
         let refused = self.ownership().may_publish(name, takes_over, self.clock.now());
         refused.map_err(|why| NameRefusal(why.to_string()))?;

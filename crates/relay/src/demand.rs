@@ -114,6 +114,17 @@ impl Demands {
         self.lock().get(name).is_some_and(|demand| demand.is_pulled() && demand.is_elsewhere)
     }
 
+    /// The same, or of a version of the capture of that name.
+    pub(super) fn are_of_another(&self, name: &StreamName) -> bool {
+        self.have_where(name, |demand| demand.is_elsewhere)
+    }
+
+    /// Whether the stream `name` is pulled from one of several servers, or of a cluster: one that may be pulling it from here as well.
+    pub(super) fn may_go_round(&self, name: &StreamName) -> bool {
+        let demands = self.lock();
+        demands.get(name).is_some_and(|demand| demand.is_elsewhere || !demand.pull.alternates.is_empty())
+    }
+
     /// Whether it is one of them, or was until a publisher came that is about to take its place.
     pub(super) fn has(&self, name: &StreamName) -> bool {
         self.lock().contains_key(name)
@@ -121,11 +132,16 @@ impl Demands {
 
     /// Whether the stream `name` is one of them, or a version of the capture of that name is.
     pub(super) fn have(&self, name: &StreamName) -> bool {
+        self.have_where(name, |_| true)
+    }
+
+    fn have_where(&self, name: &StreamName, is_meant: impl Fn(&Demand) -> bool) -> bool {
         let demands = self.lock();
+        let is_meant = |demand: &Demand| demand.is_pulled() && is_meant(demand);
         let follows = (Bound::Excluded(name), Bound::Unbounded);
         let mut versions =
-            demands.range(follows).filter(|(_, demand)| demand.is_pulled()).map(|(version, _)| version);
-        demands.get(name).is_some_and(Demand::is_pulled)
+            demands.range(follows).filter(|(_, demand)| is_meant(demand)).map(|(version, _)| version);
+        demands.get(name).is_some_and(is_meant)
             || versions
                 .by_ref()
                 .take_while(|version| version.as_str().starts_with(name.as_str()))
@@ -173,6 +189,12 @@ impl Hub {
         let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
+        if self.streams.find(name).is_some_and(|live| live.published_since().is_some()) {
+            // A publisher has come since the request looked for one: it would be taken for what is pulled.
+            self.demands.lock().remove(name);
+            waiting.change(|_| ());
+            return None;
+        }
         self.rearrange_pulls();
         Some(waiting)
     }
@@ -201,6 +223,10 @@ impl Hub {
         let now = self.clock.now();
         // Streams are never looked for under the lock of the demands: a publisher that comes takes the two the other way round.
         let live = self.streams.find(name);
+        if live.is_none() {
+            // What is left of one that has ended here would be given in place of the other server's.
+            self.leave_presentation(name);
+        }
         let mut demands = self.demands.lock();
         let mux = match (demands.get(name), live) {
             (Some(demand), _) if !demand.is_pulled() => return,
@@ -259,7 +285,7 @@ impl Hub {
                 continue;
             }
             self.follow(&name);
-            if is.is_none() && self.directory().is_none() {
+            if is.is_none() && self.directory().is_none_or(|directory| directory.is_complete()) {
                 self.end_unplaced(&name, mux.unwrap_or_default());
             }
         }

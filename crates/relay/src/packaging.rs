@@ -49,7 +49,9 @@ impl Hub {
             return Some(ladder);
         }
         let mut names = self.presentations.versions_of(group);
-        let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged());
+        // What is pulled from another server of the cluster is packaged there, under the same names with other numbers.
+        let is_of_another = |live: &Live| self.demands.is_of_another(&live.name);
+        let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged() && !is_of_another(live));
         names.extend(packaged.map(|live| live.name.clone()));
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
         names.dedup();

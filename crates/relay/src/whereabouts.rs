@@ -36,6 +36,14 @@ impl Hub {
         self.directory().map_or(Whereabouts::Unknown, |directory| directory.find(name))
     }
 
+    /// Where the presentation `name` is: of a stream, or of the versions of a capture, which share its playlists.
+    pub(super) fn whereabouts_of_presentation(&self, name: &StreamName) -> Whereabouts {
+        match (self.whereabouts(name), self.directory()) {
+            (Whereabouts::Unknown, Some(directory)) => directory.find_version(name),
+            (whereabouts, _) => whereabouts,
+        }
+    }
+
     /// Whether a publisher may have the slot that it asks for. Where it may, and the stream is pulled from another server of the
     /// cluster, the publisher takes the pull's place.
     pub(super) fn admit_publisher(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {

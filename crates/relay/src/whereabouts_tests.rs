@@ -11,18 +11,27 @@ use glassline_edge::{Growing, Reader, RecordedObjects, RecordedRequest, Upstream
 use glassline_streams::Live;
 use glassline_test_support::wait::until;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn at(port: u16, epoch: u64) -> Whereabouts {
     Whereabouts::At { servers: vec![format!("http://127.0.0.1:{port}/").parse().unwrap()], epoch }
 }
 
-/// One place for all streams.
+/// One place for all streams, and whether it has heard of all.
 #[derive(Debug)]
-struct Somewhere(Mutex<Whereabouts>);
+struct Somewhere(Mutex<Whereabouts>, AtomicBool);
 
 impl Directory for Somewhere {
     fn find(&self, _name: &StreamName) -> Whereabouts {
         self.0.lock().unwrap().clone()
+    }
+
+    fn find_version(&self, group: &StreamName) -> Whereabouts {
+        if group.as_str() == "ladder" { self.find(group) } else { Whereabouts::Unknown }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
     }
 
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {
@@ -40,7 +49,7 @@ fn hub_of(whereabouts: Whereabouts) -> (Arc<Hub>, Arc<Somewhere>) {
         StaticDirectory::new([("fixed".to_owned(), "http://127.0.0.1:29".parse().unwrap())]).unwrap();
     let hub = hub(settings, 1).into_shared();
     hub.arrange_edge().expect("a thread that fetches");
-    let directory = Arc::new(Somewhere(Mutex::new(whereabouts)));
+    let directory = Arc::new(Somewhere(Mutex::new(whereabouts), AtomicBool::new(false)));
     hub.set_directory(Some(Arc::clone(&directory) as Arc<dyn Directory>));
     (hub, directory)
 }
@@ -136,7 +145,7 @@ fn requests_that_wait_for_a_pull_are_told_of_the_publisher_that_takes_its_place(
 
 #[test]
 fn what_is_pulled_follows_a_map_that_changes_and_ends_where_it_is_nowhere() {
-    let (hub, _directory) = hub_of(Whereabouts::Unknown);
+    let (hub, directory) = hub_of(Whereabouts::Unknown);
     let via = Via::default();
     hub.demand(&name("fixed"), Mux::MpegTs, &via, hub.clock.now()).expect("it is asked for");
     assert_eq!(sources(&hub), ["http://127.0.0.1:29/live/fixed.ts"]);
@@ -153,7 +162,7 @@ fn what_is_pulled_follows_a_map_that_changes_and_ends_where_it_is_nowhere() {
     hub.reconfigure(settings);
     hub.follow_map(&former);
     assert_eq!(sources(&hub).len(), 1, "the registry may say where it is");
-    hub.set_directory(None);
+    directory.1.store(true, Ordering::Relaxed);
     hub.follow_map(&hub.places());
     assert_eq!(sources(&hub).len(), 1, "the map has not changed");
     hub.follow_map(&former);
@@ -176,7 +185,7 @@ fn what_is_pulled_goes_on_through_a_reload_and_a_failed_handover_though_no_direc
     let mut relay = Relay::start(settings.clone(), Arc::new(TestSite::default())).expect("threads");
     let hub = Arc::clone(relay.hub());
     let live = watched(&hub, "a");
-    hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(at(9, 1))))));
+    hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(at(9, 1)), AtomicBool::new(false)))));
     hub.demand(&name("a"), Mux::MpegTs, &Via::default(), hub.clock.now()).expect("it is asked for");
     let goes_on = |when: &str| {
         assert_eq!(sources(&hub), ["http://127.0.0.1:9/live/a.ts"], "{when}");
@@ -192,7 +201,7 @@ fn what_is_pulled_goes_on_through_a_reload_and_a_failed_handover_though_no_direc
     goes_on("after a reload");
     assert!(relay.hand_over(|_, _| Err(std::io::Error::other("it has gone"))).is_err());
     goes_on("after a failed hand-over");
-    hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(Whereabouts::Unknown)))));
+    hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(Whereabouts::Unknown), AtomicBool::new(false)))));
     settings.upstream.as_mut().unwrap().cache_bytes += 1;
     relay.reload(settings).expect("a reload");
     assert_ne!(goes_on("with another edge"), first, "its pulls go on under its new name");
@@ -213,7 +222,7 @@ impl RecordedObjects for Tapes {
 fn stage_of(whereabouts: Whereabouts) -> (Stage, Arc<Somewhere>) {
     let stage = stage(|settings| settings.upstream = Some(UpstreamSettings::new(Vec::new())));
     stage.hub.arrange_edge().expect("a thread that fetches");
-    let directory = Arc::new(Somewhere(Mutex::new(whereabouts)));
+    let directory = Arc::new(Somewhere(Mutex::new(whereabouts), AtomicBool::new(false)));
     stage.hub.set_directory(Some(Arc::clone(&directory) as Arc<dyn Directory>));
     (stage, directory)
 }
@@ -256,6 +265,61 @@ fn what_is_pulled_and_waits_is_not_given_to_another_server() {
     assert_ne!(status(10, VIA).as_deref(), Some("503"), "there is something to give");
 }
 
+#[test]
+fn a_server_that_waits_for_one_origin_lets_another_server_wait() {
+    let stage = stage(|settings| {
+        settings.upstream = Some(UpstreamSettings::new(vec!["http://127.0.0.1:9".parse().unwrap()]));
+    });
+    stage.hub.arrange_edge().expect("a thread that fetches");
+    let _paused = stage.hub.streams.begin(&name("a"), Mux::MpegTs).expect("room");
+    stage.hub.demand(&name("a"), Mux::MpegTs, &Via::default(), stage.now).expect("it is asked for");
+    let mut asking = beside(&stage, PEER, 8);
+    asking.say("GET /live/a.ts HTTP/1.1\r\nHost: h\r\nVia: 1.1 glassline-0000000000000001\r\n\r\n");
+    asking.turn();
+    let heard = String::from_utf8_lossy(&asking.heard()).into_owned();
+    assert!(!heard.contains(" 503 "), "{heard}");
+}
+
+#[test]
+fn the_playlists_of_versions_come_from_the_server_that_has_the_versions() {
+    let (hub, directory) = hub_of(Whereabouts::Unknown);
+    assert_eq!(hub.whereabouts_of_presentation(&name("ladder")), Whereabouts::Unknown);
+    *directory.0.lock().unwrap() = at(9, 1);
+    // One version is pulled for a viewer here: it makes no presentation of its own, and no part of one.
+    hub.demand(&name("ladder-720p50"), Mux::MpegTs, &Via::default(), hub.clock.now())
+        .expect("it is asked for");
+    let _pulled = hub.streams.publish(&name("ladder-720p50"), Mux::MpegTs).expect("the pull's own slot");
+    assert!(hub.ladder(&name("ladder")).is_none() && hub.demands.are_of_another(&name("ladder")));
+    assert!(!hub.demands.are_of_another(&name("lad")) && !hub.demands.are_of_another(&name("ladder-720p")));
+    let _own = hub.streams.publish(&name("ladder-360p25"), Mux::MpegTs).expect("a free name");
+    let ladder = hub.ladder(&name("ladder")).expect("its own version");
+    assert_eq!(ladder.names(), [name("ladder-360p25")]);
+}
+
+#[test]
+fn a_presentation_that_has_ended_here_gives_way_to_the_stream_of_another_server() {
+    let (hub, directory) = hub_of(Whereabouts::Unknown);
+    let former = hub.streams.begin(&name("a"), Mux::MpegTs).expect("room");
+    let store = hub.presentation_store(&name("a"));
+    hub.streams.end(&former);
+    hub.follow_stream(&name("a"));
+    assert!(hub.presentations.find(&name("a")).is_some(), "no other server has it");
+    *directory.0.lock().unwrap() = at(9, 1);
+    hub.follow_stream(&name("a"));
+    assert!(hub.presentations.find(&name("a")).is_none());
+    drop(store);
+}
+
+#[test]
+fn a_publisher_that_came_while_a_request_looked_for_it_is_not_taken_for_a_pull() {
+    let (hub, _directory) = hub_of(at(9, 1));
+    // The request has found no stream; then the publisher has come.
+    let here = publish(&hub, "a", false).expect("a free name");
+    assert!(hub.demand(&name("a"), Mux::MpegTs, &Via::default(), hub.clock.now()).is_none());
+    assert_eq!(hub.own_publishers(), [name("a")]);
+    assert!(here.live.published_since().is_some() && !hub.pulls().has(&name("a")));
+}
+
 /// Settings with a source for the stream.
 fn with_source(stream: &str) -> Settings {
     let mut settings = Settings { listen: Vec::new(), workers: 1, ..Settings::default() };
@@ -275,7 +339,7 @@ fn with_source(stream: &str) -> Settings {
 fn hub_with_source() -> (Arc<Hub>, Arc<Somewhere>) {
     let hub = hub(with_source("taken"), 1).into_shared();
     hub.arrange_edge().expect("a thread that fetches");
-    let directory = Arc::new(Somewhere(Mutex::new(at(9, 1))));
+    let directory = Arc::new(Somewhere(Mutex::new(at(9, 1)), AtomicBool::new(false)));
     hub.set_directory(Some(Arc::clone(&directory) as Arc<dyn Directory>));
     (hub, directory)
 }
@@ -323,7 +387,7 @@ fn a_source_here_is_asked_again_when_the_server_that_had_the_stream_gives_nothin
         let relay = Relay::start(with_source(stream), Arc::new(TestSite::default())).expect("threads");
         let hub = Arc::clone(relay.hub());
         let live = watched(&hub, stream);
-        hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(at(9, 1))))));
+        hub.set_directory(Some(Arc::new(Somewhere(Mutex::new(at(9, 1)), AtomicBool::new(false)))));
         hub.follow_stream(&name(stream));
         assert!(hub.demands.is_of_another(&name(stream)));
         if returns {

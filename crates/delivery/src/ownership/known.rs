@@ -86,6 +86,11 @@ impl Ownership {
         }
     }
 
+    /// A stream that is a version of the capture `group` and has a publisher at another node: the best of them.
+    pub fn best_version(&self, group: &StreamName, now: Time) -> Option<&StreamName> {
+        self.view.best_version(group, now)
+    }
+
     /// The epoch under which this node owns the stream.
     pub fn owned(&self, name: &StreamName) -> Option<u64> {
         match self.locals.get(name)?.stage {

@@ -56,6 +56,32 @@ fn claim(outputs: &[Output]) -> (u64, StreamEntry, u64) {
 }
 
 #[test]
+fn the_best_live_version_of_a_capture_is_found_by_the_names_of_streams() {
+    let mut own = heard();
+    let (there, gone) = (node("b", 2), node("c", 3));
+    see_node(&mut own, &there, 1, at(100));
+    let streams =
+        ["hall-360p25", "hall-720p25", "hall-720p50", "hall-1080p50", "hall-wide", "hall", "hallway-2160p50"];
+    for (revision, stream) in (10..).zip(streams) {
+        let owner = if stream == "hall-1080p50" { &gone } else { &there };
+        let entry = StreamEntry { is_live: stream != "hall-720p50", ..owned_by(owner, revision) };
+        see_stream(&mut own, stream, &entry, revision, at(100));
+    }
+    // Its node has been heard for long enough to know that the owner of the best is not there.
+    for renewal in 1..20 {
+        for (revision, entry) in (20 + 2 * renewal..).zip([&there, &node("own", 1)]) {
+            see_node(&mut own, entry, revision, at(100 + renewal * 200));
+        }
+    }
+    let now = at(4_000);
+    assert_eq!(own.best_version(&name("hall"), now), Some(&name("hall-720p25")));
+    assert_eq!(own.best_version(&name("hallway"), now), Some(&name("hallway-2160p50")));
+    for other in ["hal", "hall-720p25", "wide"] {
+        assert_eq!(own.best_version(&name(other), now), None, "{other}");
+    }
+}
+
+#[test]
 fn a_name_that_is_free_is_claimed_and_given_back() {
     let mut own = heard();
     own.publish(&name("hall"), false, at(5));

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Streams that are known at most.
 const STREAMS_MAX: usize = 65_536;
+/// Names that are looked at when versions of a capture are looked for.
+const VERSIONS_MAX: usize = 256;
 /// Nodes that are known at most.
 const NODES_MAX: usize = 1024;
 
@@ -243,6 +245,27 @@ impl View {
         let end =
             known.map_or(heard_for_a_lease, |known| (known.seen_at + self.lease).max(heard_for_a_lease));
         (self.heard_at(&self.own)? + self.own_silence() > end).then_some(end)
+    }
+
+    /// The best of the live versions of the capture `group` ([`crate::policy::StreamName::version`]) among the first
+    /// [`VERSIONS_MAX`] names that may be one: strangers ask for any name.
+    pub(super) fn best_version(&self, group: &StreamName, now: Time) -> Option<&StreamName> {
+        // Behind the name stands the height.
+        let begin = StreamName::parse(&format!("{group}-0"))?;
+        let is_meant = |name: &StreamName| {
+            let rest = name.as_str().strip_prefix(group.as_str()).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+        };
+        let names = self.streams.range(begin..).take_while(|(name, _)| is_meant(name));
+        let live = names.take(VERSIONS_MAX).filter(|(_, known)| {
+            let entry = known.entry.as_ref().and_then(|entry| entry.as_ref().ok());
+            entry.is_some_and(|entry| entry.is_live && self.is_alive(&entry.owner, now))
+        });
+        let versions = live.filter_map(|(name, _)| {
+            let version = name.version().filter(|version| version.group == *group)?;
+            Some((version.best_first(), name))
+        });
+        versions.min_by(|a, b| a.0.cmp(&b.0)).map(|(_, name)| name)
     }
 
     /// Where the stream is, seen from `own`.

@@ -202,7 +202,7 @@ impl Connection {
                 if let Some(found) = self.find_fetched(&name, request, context) {
                     return found;
                 }
-                if context.hub.demands.is_of_another(&name) {
+                if context.hub.demands.are_of_another(&name) {
                     // Its server is about to be told of, or another publisher is: what is made here meanwhile would have other numbers.
                     return Err(shared(away(Duration::from_secs(1))));
                 }
@@ -225,7 +225,7 @@ impl Connection {
                 return Err(circle());
             }
             let waits = live.as_ref().is_some_and(|live| live.published_since().is_none());
-            if waits && !Via::of(&request.headers).is_empty() {
+            if waits && !Via::of(&request.headers).is_empty() && context.hub.demands.may_go_round(&name) {
                 return Err(waits_too());
             }
         }
@@ -265,7 +265,7 @@ impl Connection {
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Option<Result<StreamAnswer, Response>> {
-        let found = match context.hub.whereabouts(name) {
+        let found = match context.hub.whereabouts_of_presentation(name) {
             Whereabouts::Unknown => find_upstream(request, self.peer.ip(), context)?,
             Whereabouts::Here => return None,
             Whereabouts::Away { retry_after } => return Some(Err(away(retry_after))),

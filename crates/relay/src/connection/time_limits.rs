@@ -33,7 +33,10 @@ impl Connection {
                 stalled
             }
             Role::Fetching(fetching) => {
-                if fetching.waits_since().is_some_and(|since| now.since(since) >= fetching.waiting_time(settings)) {
+                if fetching
+                    .waits_since()
+                    .is_some_and(|since| now.since(since) >= fetching.waiting_time(settings))
+                {
                     context.hub.counters.timed_out.increment();
                     fetching.leave(self.id);
                     let words = "What was asked for did not come in time; read the playlist again.";
