@@ -379,3 +379,31 @@ fn a_bucket_with_many_names_is_heard_by_a_server_that_comes() {
     assert_eq!(b.report()["registry"]["sessions"], 1, "{}", b.server.process.output());
     assert!(!feed.is_over());
 }
+
+#[test]
+fn versions_of_a_capture_are_one_presentation_at_each_server() {
+    let test = "versions_of_a_capture_are_one_presentation_at_each_server";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let encode = "[encode.hall]\ninput = 'test:320x180@25'\npreset = 'ultrafast'\nkeyint = '1s'\nthreads = 1\n\
+                  renditions = ['320x180@25:500k', '160x90@25:300k']\n";
+    let a = Node::start_with("a", &nats.url(), encode);
+    let b = Node::start("b", &nats.url());
+    let names = ["hall-180p25", "hall-90p25"];
+    names.iter().for_each(|name| b.until_owner(name, "a"));
+    // A viewer of one version, which is pulled for it, makes no other presentation at B.
+    let mut viewer = watch(&b.server, names[1]);
+    let mut some = [0; 188 * 64];
+    std::io::Read::read_exact(&mut viewer, &mut some).unwrap();
+    let text = |node: &Node, path: &str| {
+        let answer = get(node.server.address(), path);
+        (answer.status == 200).then(|| answer.text().to_owned())
+    };
+    until("the playlist of both", || {
+        let path = "/live/hall/index.m3u8";
+        let (here, there) = (text(&b, path), text(&a, path));
+        here.as_ref().is_some_and(|text| names.iter().all(|name| text.contains(name))) && here == there
+    });
+    let playlist = |node: &Node| text(node, "/live/hall-90p25/video.m3u8");
+    until("the same objects at both", || playlist(&b).is_some_and(|text| Some(text) == playlist(&a)));
+    assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
+}
