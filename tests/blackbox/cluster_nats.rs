@@ -13,8 +13,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 /// A server of NATS with JetStream.
-struct Nats {
-    address: SocketAddr,
+pub(crate) struct Nats {
+    pub(crate) address: SocketAddr,
     scratch: Scratch,
     more: Vec<String>,
     process: Option<Running>,
@@ -22,7 +22,7 @@ struct Nats {
 
 impl Nats {
     /// One with these arguments more, or `None` where there is no such program, which is counted.
-    fn start(test: &str, more: &[&str]) -> Option<Nats> {
+    pub(crate) fn start(test: &str, more: &[&str]) -> Option<Nats> {
         if !has_program("nats-server") {
             skip(test, "there is no nats-server; apt install nats-server");
             return None;
@@ -34,13 +34,19 @@ impl Nats {
         Some(nats)
     }
 
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let store = self.scratch.file("store");
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let mut command = Command::new("nats-server");
         command.args(["-js", "-sd", &store, "-a", &host, "-p", &port]).args(&self.more);
         self.process = Some(Running::start(&mut command));
         until("NATS to listen", || TcpStream::connect(self.address).is_ok());
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
     }
 
     fn url(&self) -> String {
@@ -54,7 +60,7 @@ struct Node {
     scratch: Scratch,
 }
 
-fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
+pub(crate) fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
     format!(
         "{HASTE}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = 'here'\n"
     )
