@@ -38,8 +38,7 @@ pub trait Directory: fmt::Debug + Send + Sync {
     /// Where the stream `name` is.
     fn find(&self, name: &StreamName) -> Whereabouts;
 
-    /// Where the versions of the capture `group` are, under whose name there is no stream; the server of the best of them where they are
-    /// at several.
+    /// Where the versions of the capture `group` are; the server of the best of them where they are at several.
     fn find_version(&self, group: &StreamName) -> Whereabouts;
 
     /// Whether it knows of all streams that there are: a directory that has just begun does not.
