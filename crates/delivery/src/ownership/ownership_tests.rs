@@ -259,6 +259,23 @@ fn a_list_that_takes_longer_than_a_lease_judges_no_node_that_stands_at_its_end()
 }
 
 #[test]
+fn a_node_that_stood_early_in_a_long_list_has_a_lease_to_be_heard_behind_it() {
+    let (mut own, other) = (Ownership::new(Settings::default(), node("own", 1)), node("other", 7));
+    own.handle_connection(true, at(0));
+    see_node(&mut own, &other, 1, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    see_node(&mut own, &node("own", 1), 20_000, at(2900));
+    own.handle_listed(at(2950));
+    outputs(&mut own);
+    own.publish(&name("hall"), false, at(2960));
+    own.handle_timeout(at(2990));
+    assert_eq!(outputs(&mut own), [], "what it has renewed meanwhile comes now");
+    see_node(&mut own, &other, 20_001, at(3000));
+    let why = Refusal::Taken(other.run.node.clone());
+    assert_eq!(outputs(&mut own), [Output::Refused { name: name("hall"), why }]);
+}
+
+#[test]
 fn a_list_that_is_not_over_judges_nothing_though_this_node_sees_its_own_lease() {
     let (mut own, other) = (Ownership::new(Settings::default(), node("own", 1)), node("other", 7));
     own.handle_connection(true, at(0));
