@@ -4,13 +4,18 @@ use crate::cluster::{Feed, free_address, see_jump};
 use crate::hot::upgrade;
 use crate::pull::{HASTE, SHAPE, see, watch};
 use crate::{GLASSLINE, glassline};
-use glassline_test_support::http::{get, publish, read_head};
+use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Running, Scratch, Server};
 use glassline_test_support::wait::until;
 use glassline_test_support::{has_program, skip};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A server of NATS with JetStream.
 pub(crate) struct Nats {
@@ -241,7 +246,7 @@ fn tell_nats(nats: &Nats, subject: &str, value: &[u8]) {
 }
 
 fn tell_nats_all(nats: &Nats, messages: &[(String, &[u8])]) {
-    use std::io::{BufRead, BufReader, Write};
+    use std::io::{BufRead, BufReader};
     let mut connection = TcpStream::connect(nats.address).unwrap();
     let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("INFO"));
@@ -349,9 +354,10 @@ fn an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers() {
     };
     let file = b.scratch.file("glassline.toml");
     upgrade(&mut b.server, &file);
-    // The new process has not heard where the stream is, and makes no objects of its own meanwhile.
-    let status = get(b.server.address(), "/live/numbers/index.m3u8").status;
-    assert!([200, 404, 503].contains(&status), "{status}");
+    // The new process may not have heard where the stream is, and makes no objects of its own meanwhile. Nothing can be packaged of it,
+    // so that the other server's answer is not waited for.
+    let mut asking = connect(b.server.address());
+    write!(asking, "GET /live/numbers/index.m3u8 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     goes_on(&mut viewer, &mut check);
     b.until_owner("numbers", "a");
     let file = a.scratch.file("glassline.toml");
@@ -362,6 +368,94 @@ fn an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers() {
     b.until_owner("numbers", "a");
     goes_on(&mut viewer, &mut check);
     assert!(check.moves == 0 && !feed.is_over());
+    assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
+}
+
+/// Players of LL-HLS, which ask for one playlist again and again until they are dropped, and what they were answered.
+struct Players {
+    ends: Arc<AtomicBool>,
+    answers: Arc<Mutex<Vec<u16>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Players {
+    fn start(address: SocketAddr, target: &'static str) -> Players {
+        let (ends, answers) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<u16>>>::default());
+        let player = |_| {
+            let (ends, answers) = (Arc::clone(&ends), Arc::clone(&answers));
+            std::thread::spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    let status = get(address, target).status;
+                    answers.lock().unwrap().push(status);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            })
+        };
+        let threads = (0..2).map(player).collect();
+        Players { ends, answers, threads }
+    }
+
+    /// Waits until all goes on, and sees that none of them was told that the stream is not there: a player ends then.
+    fn go_on(&self, behind: &str) {
+        let before = self.answers.lock().unwrap().len();
+        until(&format!("players to go on behind {behind}"), || {
+            let answers = self.answers.lock().unwrap();
+            answers.len() >= before + 20 && answers[answers.len() - 10..].iter().all(|status| *status == 200)
+        });
+        let answers = self.answers.lock().unwrap();
+        let other = answers.iter().find(|status| ![200, 503].contains(status));
+        assert_eq!(other, None, "behind {behind}");
+    }
+}
+
+impl Drop for Players {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_or_a_reload_of_either_server_ends_no_player_of_ll_hls() {
+    let test = "an_upgrade_or_a_reload_of_either_server_ends_no_player_of_ll_hls";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [mut a, mut b] = cluster(&nats, ["a", "b"]);
+    let mut encoder = Command::new(GLASSLINE);
+    encoder.args("encode test:160x90@25 --keyint 1s --preset ultrafast --audio none".split(' '));
+    let mut encoder = Running::start(encoder.arg(a.server.url("/live/clip.ts")));
+    b.until_owner("clip", "a");
+    let (address, target) = (b.server.address(), "/live/clip/video.m3u8");
+    until("the playlist", || get(address, target).status == 200);
+    let players = Players::start(address, target);
+    players.go_on("the beginning");
+    let file = b.scratch.file("glassline.toml");
+    for _ in 0..2 {
+        upgrade(&mut b.server, &file);
+        players.go_on("an upgrade of their server");
+        b.until_owner("clip", "a");
+    }
+    for (node, seen_by) in [(&b, &a), (&a, &b)] {
+        let text = std::fs::read_to_string(node.scratch.file("glassline.toml")).unwrap();
+        node.scratch.write("glassline.toml", text.replace("zone = 'here'", "zone = 'there'"));
+        node.server.process.signal("HUP");
+        until("the other zone", || {
+            let report = seen_by.report();
+            let nodes = report["nodes"].as_array().unwrap();
+            nodes.iter().any(|known| known["zone"] == "there" && known["own"] == false)
+        });
+        b.until_owner("clip", "a");
+        players.go_on("a reload");
+    }
+    let file = a.scratch.file("glassline.toml");
+    for _ in 0..2 {
+        upgrade(&mut a.server, &file);
+        until("the new process to have it", || a.owner("clip").as_deref() == Some("a"));
+        b.until_owner("clip", "a");
+        players.go_on("an upgrade of the other server");
+    }
+    assert!(encoder.ended().is_none());
     assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
 }
 

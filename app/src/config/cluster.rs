@@ -4,15 +4,16 @@ use super::Config;
 use super::edge::server;
 use super::problem::{Problem, problem};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::NodeName;
+use glassline_delivery::ownership::{NodeName, TEXT_MAX_BYTES};
 use glassline_edge::UpstreamSettings;
 use glassline_streams::StaticDirectory;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// `[cluster]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Cluster {
     /// Servers of NATS, which are one cluster. Empty: the map alone says where streams are.
@@ -53,6 +54,29 @@ impl Default for Cluster {
             places: BTreeMap::new(),
             ca: None,
         }
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A user and a password may stand in front of a host, and the key of a server.
+        let without_key = |address: &String| match (address.split_once("://"), address.rsplit_once('@')) {
+            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+            (None, Some((_, host))) => host.to_owned(),
+            (_, None) => address.clone(),
+        };
+        f.debug_struct("Cluster")
+            .field("nats", &self.nats.iter().map(without_key).collect::<Vec<_>>())
+            .field("credentials_file", &self.credentials_file)
+            .field("nats_ca", &self.nats_ca)
+            .field("bucket", &self.bucket)
+            .field("replicas", &self.replicas)
+            .field("node", &self.node)
+            .field("address", &self.address.as_ref().map(without_key))
+            .field("zone", &self.zone)
+            .field("places", &self.places)
+            .field("ca", &self.ca)
+            .finish()
     }
 }
 
@@ -97,6 +121,11 @@ impl Cluster {
         };
         if let Err(error) = server(address) {
             return problem("cluster.address", error);
+        }
+        if address.len() > TEXT_MAX_BYTES {
+            let text =
+                format!("has at most {TEXT_MAX_BYTES} bytes, with its key; this one has {}", address.len());
+            return problem("cluster.address", text);
         }
         if !matches!(self.replicas, 1 | 3 | 5) {
             return problem("cluster.replicas", "is 1, 3 or 5");

@@ -35,3 +35,37 @@ fn what_contradicts_it_is_told() {
     let error = refused("[cluster]\nstatic = { a = 'http://edge:se/cret@h' }");
     assert!(error.contains("in a key, / is written %2F") && !error.contains("cret@"), "{error}");
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn an_address_that_no_server_would_read_is_told() {
+    let config = |key: usize| {
+        let key = "k".repeat(key);
+        parse(&format!(
+            "[cluster]\nnats = ['nats://h']\nnode = 'a'\naddress = 'http://node:{key}@10.0.0.1:8080'"
+        ))
+    };
+    let rest = "http://node:@10.0.0.1:8080".len();
+    config(256 - rest).unwrap();
+    let error = config(257 - rest).unwrap_err();
+    assert!(
+        error.contains("cluster.address: has at most 256 bytes, with its key; this one has 257"),
+        "{error}"
+    );
+    assert!(!error.contains("kkk"), "{error}");
+}
+
+#[test]
+fn what_is_shown_of_it_has_no_key() {
+    let cluster = Cluster {
+        nats: vec!["nats://user:hush@h:4222".to_owned(), "hush@h".to_owned(), "tls://i".to_owned()],
+        address: Some("http://node:hush@10.0.0.1:8080".to_owned()),
+        places: [("a".to_owned(), "http://edge:hush@j".parse().unwrap())].into(),
+        ..Cluster::default()
+    };
+    let shown = format!("{cluster:?}");
+    assert!(!shown.contains("hush"), "{shown}");
+    for part in ["\"nats://h:4222\"", "\"tls://i\"", "\"http://10.0.0.1:8080\"", "http://j"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}

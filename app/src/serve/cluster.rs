@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cluster")]
-use glassline_cluster::{Cluster as Running, Status};
+use glassline_cluster::{Cluster as Running, Figures, Member, Status};
 #[cfg(not(feature = "cluster"))]
 use without::Status;
 
@@ -49,7 +49,7 @@ impl Membership {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes part as `config` says, in nothing where it names no NATS. What is so already goes on.
+    /// Takes part as `config` says, in nothing where it names no NATS. What is so already goes on. One thread alone calls this.
     pub(super) fn arrange(&self, config: &Cluster, hub: &Arc<Hub>) {
         let wanted = Some(config).filter(|config| !config.nats.is_empty());
         let mut state = self.lock();
@@ -62,36 +62,47 @@ impl Membership {
             (Some(begun), Some(wanted)) if is_like(begun, wanted) => return,
             _ => {}
         }
-        hub.set_directory(None);
         let former = std::mem::take(&mut *state);
-        if let Some(config) = wanted {
-            state.begun = Some(config.clone());
-            // The former one takes leave first: it may have the same name.
-            drop(former);
-            state.start(config, hub);
+        // Workers look at the state, and the former one may take a while to leave. It goes before the next begins, which may have the same
+        // name. Until then streams are found by what it has heard: a player takes "not found" for the end.
+        drop(state);
+        // Where the next one takes its place, the others are not told that its streams have ended.
+        let is_same = |begun: &Cluster, wanted: &Cluster| {
+            begun.node == wanted.node && begun.bucket == wanted.bucket && begun.nats == wanted.nats
+        };
+        let goes_on = former.begun.as_ref().zip(wanted).is_some_and(|(begun, wanted)| is_same(begun, wanted));
+        former.end(goes_on);
+        let Some(config) = wanted else { return hub.set_directory(None) };
+        let begun = State::start(config, hub);
+        if begun.begun.is_none() {
+            hub.set_directory(None);
         }
+        *self.lock() = begun;
     }
 
-    /// Another process goes on under the name of this one: the others are told nothing.
-    pub(super) fn pause(&self, hub: &Hub) {
-        let mut state = self.lock();
-        #[cfg(feature = "cluster")]
-        state.running.take().into_iter().for_each(Running::pause);
-        hub.set_directory(None);
-        *state = State::default();
+    /// Another process goes on under the name of this one: the others are told nothing. Until it does, streams are found by what was heard
+    /// last.
+    pub(super) fn pause(&self) {
+        let former = std::mem::take(&mut *self.lock());
+        former.end(true);
     }
 
     /// The server ends, which the others are told.
-    pub(super) fn end(&self, hub: &Hub) {
+    pub(super) fn end(&self) {
         let former = std::mem::take(&mut *self.lock());
-        hub.set_directory(None);
         // Others may look at the state while this one takes leave.
-        drop(former);
+        former.end(false);
+    }
+
+    /// What is known of the cluster is told of without the state's lock.
+    #[cfg(feature = "cluster")]
+    fn member(&self) -> Option<Arc<Member>> {
+        self.lock().running.as_ref().map(|running| Arc::clone(running.member()))
     }
 
     fn status(&self) -> Option<Status> {
         #[cfg(feature = "cluster")]
-        return self.lock().running.as_ref().map(|running| running.member().status());
+        return self.member().map(|member| member.status());
         #[cfg(not(feature = "cluster"))]
         return None;
     }
@@ -105,46 +116,47 @@ impl Membership {
     }
 
     /// Adds its metrics to those of the server.
+    #[cfg_attr(not(feature = "cluster"), expect(clippy::unused_self, reason = "there is nothing to tell"))]
     pub(super) fn expose(&self, text: &mut String) {
-        let Some(status) = self.status() else { return };
-        expose(&status, text);
+        #[cfg(feature = "cluster")]
+        if let Some(member) = self.member() {
+            expose(&member.figures(), text);
+        }
+        #[cfg(not(feature = "cluster"))]
+        let _ = text;
     }
 }
 
-#[cfg(not(feature = "cluster"))]
-fn expose(_status: &Status, _text: &mut String) {}
-
 #[cfg(feature = "cluster")]
-fn expose(status: &Status, text: &mut String) {
+fn expose(figures: &Figures, text: &mut String) {
     use std::fmt::Write as _;
-    let registry = &status.registry;
-    let live = |own: bool| {
-        let of_node = |node: &str| (node == status.node) == own;
-        status.streams.iter().filter(|stream| stream.live && of_node(&stream.node)).count() as u64
-    };
-    let alive = status.nodes.iter().filter(|node| node.alive).count() as u64;
-    let unread = status.unread.len() as u64;
+    let registry = &figures.registry;
     for (name, kind, help, value) in [
         ("up", "gauge", "Whether the cluster's registry is heard.", u64::from(registry.heard)),
         ("sessions_total", "counter", "Connections to the registry that stood.", registry.sessions),
-        ("nodes", "gauge", "Servers of the cluster that are alive.", alive),
+        ("nodes", "gauge", "Servers of the cluster that are alive.", figures.nodes_alive),
         (
             "streams_here",
             "gauge",
             "Live streams of the cluster that have their publisher at this server.",
-            live(true),
+            figures.streams_here,
         ),
         (
             "streams_elsewhere",
             "gauge",
             "Live streams of the cluster that have it at another one.",
-            live(false),
+            figures.streams_elsewhere,
         ),
         ("claims_total", "counter", "Streams that the registry has given this server.", registry.claims),
         ("lost_total", "counter", "Streams of this server that went to another one.", registry.lost),
         ("conflicts_total", "counter", "Claims of this server that came too late.", registry.conflicts),
         ("requests_failed_total", "counter", "Requests to the registry that failed.", registry.failed),
-        ("entries_unread", "gauge", "Streams with an entry that this version does not read.", unread),
+        (
+            "entries_unread",
+            "gauge",
+            "Streams with an entry that this version does not read.",
+            figures.entries_unread,
+        ),
         (
             "entries_dropped_total",
             "counter",
@@ -161,14 +173,19 @@ fn expose(status: &Status, text: &mut String) {
 #[cfg(not(feature = "cluster"))]
 impl State {
     // The configuration refuses it before.
-    fn start(&mut self, _config: &Cluster, _hub: &Arc<Hub>) {}
+    fn start(_config: &Cluster, _hub: &Arc<Hub>) -> State {
+        State::default()
+    }
+
+    fn end(self, _goes_on: bool) {}
 }
 
 #[cfg(feature = "cluster")]
 impl State {
-    fn start(&mut self, config: &Cluster, hub: &Arc<Hub>) {
+    /// Begins as `config` says. What has not begun is not noted as begun, so that the next reload tries again.
+    fn start(config: &Cluster, hub: &Arc<Hub>) -> State {
         let node = config.node.as_deref().and_then(glassline_cluster::NodeName::parse);
-        let (Some(node), Some(address)) = (node, config.address.clone()) else { return };
+        let (Some(node), Some(address)) = (node, config.address.clone()) else { return State::default() };
         let settings = glassline_cluster::Settings {
             servers: config.nats.clone(),
             credentials: config.credentials_file.clone(),
@@ -184,12 +201,24 @@ impl State {
         match Running::start(settings, Arc::downgrade(&server), hub.clock()) {
             Ok(running) => {
                 hub.set_directory(Some(Arc::clone(running.member()) as _));
-                (self.running, self.server) = (Some(running), Some(server));
+                State { begun: Some(config.clone()), running: Some(running), server: Some(server) }
             }
             Err(error) => {
                 tracing::error!(%error, "this server takes no part in the cluster: its thread cannot be started");
+                State::default()
             }
         }
+    }
+
+    /// Ends it. The others are told that this server leaves, unless it `goes_on`: another part of the same name begins.
+    fn end(self, goes_on: bool) {
+        let State { running, server, .. } = self;
+        match running {
+            Some(running) if goes_on => running.pause(),
+            running => drop(running),
+        }
+        // Its thread, which asks for this, has ended.
+        drop(server);
     }
 }
 

@@ -238,10 +238,16 @@ impl Site for PageSite {
     }
 
     fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> bool {
-        // They name every stream, viewer or object.
+        // They name every stream, viewer or object, those of a whole cluster too.
         matches!(
             request.path.as_str(),
-            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects" | "/api/recordings"
+            "/metrics"
+                | "/api/alarms"
+                | "/api/streams"
+                | "/api/clients"
+                | "/api/cluster"
+                | "/api/objects"
+                | "/api/recordings"
         ) && refuse_stranger(request, door, peer, hub).is_none()
     }
 

@@ -326,7 +326,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Tells the registry's part which publishers there are.
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         let Some(server) = self.server.upgrade() else { return };
         let now = self.now();
         let publishers: BTreeSet<StreamName> = server.publishers().into_iter().collect();

@@ -19,7 +19,7 @@ mod status;
 pub use bucket::is_bucket_name;
 pub use glassline_delivery::ownership::NodeName;
 pub use member::{Member, Server};
-pub use status::{NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
+pub use status::{Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
 
 use driver::Driver;
 use glassline_io::clock::Clock;
@@ -72,6 +72,8 @@ impl Cluster {
         let incarnation = glassline_io::random::seed()?;
         let incarnation = incarnation[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let member = Arc::new(Member::new(&settings, incarnation, clock));
+        // What is published here already is nothing that another server may have.
+        Driver::new(&settings, &member, &server).look();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::clone(&member);
         let thread = std::thread::Builder::new().name("cluster".to_owned()).spawn(move || {

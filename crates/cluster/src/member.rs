@@ -1,14 +1,15 @@
 //! What this server knows of the cluster, where all threads look at it.
 
 use crate::Settings;
-use crate::status::{NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
+use crate::status::{Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::{self, NodeEntry, Ownership, Place, Run};
+use glassline_delivery::ownership::{self, EntryError, NodeEntry, NodeName, Ownership, Place, Run};
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use glassline_streams::{Directory, NameRefusal, Whereabouts};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream of a server that has not been heard for so long is at no server.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// A server that has just begun knows within this time what the registry has, or answers as if that were nothing.
+const LISTED_WITHIN: Duration = Duration::from_secs(10);
+/// Streams that are told of in a row while all that ask for a stream wait.
+const STREAMS_A_TURN: usize = 512;
 /// How long another server of this one's name is told of after it was last heard: three leases.
 const TWIN_LASTS: Duration = Duration::from_millis(4500);
 /// How long a publisher may take from being let in to being seen.
@@ -42,10 +47,10 @@ pub trait Server: Send + Sync {
 }
 
 /// See the module.
-#[derive(Debug)]
 pub struct Member {
     pub(crate) run: Run,
     pub(crate) clock: Clock,
+    begun_at: Time,
     ownership: Mutex<Ownership>,
     /// Publishers that have asked to take their stream over from another node, and when.
     takeovers: Mutex<BTreeMap<StreamName, Time>>,
@@ -57,6 +62,13 @@ pub struct Member {
     ends: AtomicBool,
     /// It ends without telling the others.
     is_paused: AtomicBool,
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What it asks of the registry has keys.
+        f.debug_struct("Member").field("run", &self.run).finish_non_exhaustive()
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,6 +89,7 @@ impl Member {
         };
         Member {
             run,
+            begun_at: clock.now(),
             clock,
             ownership: Mutex::new(Ownership::new(ownership::Settings::default(), own)),
             takeovers: Mutex::default(),
@@ -137,39 +150,39 @@ impl Member {
         locked(&self.twin_at).is_some_and(|at| now.since(at) < TWIN_LASTS)
     }
 
-    /// What there is to tell.
-    pub fn status(&self) -> Status {
-        let now = self.clock.now();
-        let ownership = self.ownership();
-        let counters = ownership.counters();
-        let node = |entry: &NodeEntry| NodeStatus {
-            name: entry.run.node.to_string(),
-            // A `Url` shows no key.
-            address: entry.address.parse::<Url>().map_or_else(|_| "no URL".to_owned(), |url| url.to_string()),
-            zone: entry.zone.clone(),
-            version: entry.version.clone(),
-            viewers: entry.viewers,
-            alive: ownership.is_alive(&entry.run, now),
-            leaving: entry.is_leaving,
-            own: entry.run == self.run,
-        };
-        let nodes = ownership.nodes().map(node).collect();
-        let names: Vec<_> = ownership.streams().map(|(name, _)| name.clone()).collect();
-        let stream = |name: StreamName| {
-            let (node, epoch, live) = match ownership.place(&name, now) {
-                Place::Here { epoch } => (self.run.node.to_string(), epoch, true),
-                Place::At { name, epoch, is_live, .. } => (name.to_string(), epoch, is_live),
-                Place::Nowhere => return None,
+    /// Has all streams of the registry told of by name, those with an entry that is not read too: which node has one, its epoch and
+    /// whether it is live.
+    fn each_stream(
+        &self,
+        now: Time,
+        mut tell: impl FnMut(&StreamName, Result<(&NodeName, u64, bool), EntryError>),
+    ) {
+        let mut last: Option<StreamName> = None;
+        loop {
+            let next = {
+                // Workers ask for streams, and the thread has news: none waits until all are told of.
+                let ownership = self.ownership();
+                let mut names = ownership.streams_behind(last.as_ref(), now);
+                let mut end = None;
+                for (name, seen) in names.by_ref().take(STREAMS_A_TURN) {
+                    tell(name, seen);
+                    end = Some(name);
+                }
+                let end = end.filter(|_| names.next().is_some()).cloned();
+                end
             };
-            Some(StreamPlace { name: name.to_string(), node, epoch, live })
+            if next.is_none() {
+                return;
+            }
+            last = next;
+        }
+    }
+
+    fn registry_now(&self, now: Time) -> RegistryState {
+        let (counters, heard) = {
+            let ownership = self.ownership();
+            (ownership.counters(), ownership.is_heard())
         };
-        let streams = names.into_iter().filter_map(stream).collect();
-        let unread = ownership.unread();
-        let unread =
-            unread.map(|(name, error)| UnreadEntry { name: name.to_string(), error: error.to_string() });
-        let unread = unread.collect();
-        let heard = ownership.is_heard();
-        drop(ownership);
         let mut registry = self.registry().clone();
         registry.heard = heard;
         registry.twin = self.has_twin(now);
@@ -177,7 +190,71 @@ impl Member {
         (registry.claims, registry.lost) = (counters.granted, counters.lost);
         (registry.conflicts, registry.failed) = (counters.conflicts, counters.failed);
         registry.dropped = registry.dropped.saturating_add(counters.dropped);
+        registry
+    }
+
+    /// What there is to tell.
+    pub fn status(&self) -> Status {
+        let now = self.clock.now();
+        let nodes: Vec<_> = {
+            let ownership = self.ownership();
+            ownership.nodes().map(|entry| (entry.clone(), ownership.is_alive(&entry.run, now))).collect()
+        };
+        let node = |(entry, alive): (NodeEntry, bool)| NodeStatus {
+            name: entry.run.node.to_string(),
+            // A `Url` shows no key.
+            address: entry.address.parse::<Url>().map_or_else(|_| "no URL".to_owned(), |url| url.to_string()),
+            own: entry.run == self.run,
+            zone: entry.zone,
+            version: entry.version,
+            viewers: entry.viewers,
+            alive,
+            leaving: entry.is_leaving,
+        };
+        let nodes = nodes.into_iter().map(node).collect();
+        let (mut streams, mut unread) = (Vec::new(), Vec::new());
+        self.each_stream(now, |name, seen| match seen {
+            Ok((node, epoch, live)) => {
+                streams.push(StreamPlace { name: name.to_string(), node: node.to_string(), epoch, live });
+            }
+            Err(error) => unread.push(UnreadEntry { name: name.to_string(), error: error.to_string() }),
+        });
+        let registry = self.registry_now(now);
         Status { node: self.run.node.to_string(), registry, nodes, streams, unread }
+    }
+
+    /// What there is to count.
+    pub fn figures(&self) -> Figures {
+        let now = self.clock.now();
+        let nodes_alive = {
+            let ownership = self.ownership();
+            ownership.nodes().filter(|entry| ownership.is_alive(&entry.run, now)).count() as u64
+        };
+        let mut figures = Figures { registry: self.registry_now(now), nodes_alive, ..Figures::default() };
+        self.each_stream(now, |_, seen| match seen {
+            Ok((node, _, true)) if *node == self.run.node => figures.streams_here += 1,
+            Ok((_, _, true)) => figures.streams_elsewhere += 1,
+            Ok(_) => {}
+            Err(_) => figures.entries_unread += 1,
+        });
+        figures
+    }
+
+    /// Where a stream is that no node is known to have: at none, or it is not known yet, since this server has just begun. A player
+    /// takes "not found" for the stream's end, and asks again after "away".
+    fn unknown(&self, name: &StreamName, ownership: &Ownership, now: Time) -> Whereabouts {
+        let is_here = |here: &StreamName| {
+            // A ladder has no entry, its versions have.
+            let version = here.as_str().strip_prefix(name.as_str());
+            version.is_some_and(|version| version.is_empty() || version.starts_with('-'))
+        };
+        if ownership.was_listed()
+            || now.since(self.begun_at) >= LISTED_WITHIN
+            || ownership.publishing().any(is_here)
+        {
+            return Whereabouts::Unknown;
+        }
+        Whereabouts::Away { retry_after: RETRY_AFTER }
     }
 }
 
@@ -187,7 +264,7 @@ impl Directory for Member {
         let ownership = self.ownership();
         match ownership.place(name, now) {
             Place::Here { .. } => Whereabouts::Here,
-            Place::Nowhere => Whereabouts::Unknown,
+            Place::Nowhere => self.unknown(name, &ownership, now),
             // A run of this server that has ended.
             Place::At { name: node, .. } if node == self.run.node => Whereabouts::Unknown,
             Place::At { node: Some(node), epoch, .. } => {
@@ -202,8 +279,10 @@ impl Directory for Member {
                     _ => Whereabouts::Away { retry_after: RETRY_AFTER },
                 }
             }
-            // Another run of its node has begun since.
-            Place::At { .. } => Whereabouts::Unknown,
+            // Another run of its node has begun just now, and has not said yet that it has the stream.
+            Place::At { is_live: true, .. } => Whereabouts::Away { retry_after: RETRY_AFTER },
+            // Another run of its node has begun since, or none has been heard.
+            Place::At { .. } => self.unknown(name, &ownership, now),
         }
     }
 
@@ -234,27 +313,5 @@ impl Directory for Member {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_server_of_the_same_name_is_told_of_until_it_has_not_been_heard_for_three_leases() {
-        let settings = Settings {
-            servers: Vec::new(),
-            credentials: None,
-            ca: None,
-            bucket: "b".to_owned(),
-            replicas: 1,
-            node: ownership::NodeName::parse("a").unwrap(),
-            address: "http://h".to_owned(),
-            zone: String::new(),
-            version: String::new(),
-        };
-        let member = Member::new(&settings, 7, Clock::new());
-        let at = Time::from_millis;
-        assert!(!member.has_twin(at(1000)) && member.note_twin(at(1000)) && !member.note_twin(at(1400)));
-        assert!(member.has_twin(at(5899)) && !member.has_twin(at(5900)));
-        assert!(member.note_twin(at(6000)), "it is told of again");
-        assert_eq!(ownership::Settings::default().lease * 3, TWIN_LASTS);
-    }
-}
+#[path = "member_tests.rs"]
+mod tests;

@@ -86,3 +86,18 @@ pub struct Status {
     /// Entries that are not read.
     pub unread: Vec<UnreadEntry>,
 }
+
+/// The cluster in numbers, which are cheaper than all of [`Status`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The registry.
+    pub registry: RegistryState,
+    /// Servers that are alive.
+    pub nodes_alive: u64,
+    /// Live streams that have their publisher here.
+    pub streams_here: u64,
+    /// Live streams that have it at another server.
+    pub streams_elsewhere: u64,
+    /// Streams with an entry that is not read.
+    pub entries_unread: u64,
+}

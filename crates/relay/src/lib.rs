@@ -190,9 +190,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Begins, where the other process has come to its end.
-    pub fn start(self) -> Result<Relay, StartError> {
+    /// Begins, where the other process has come to its end. `prepare` is called before any worker answers.
+    pub fn start_after(self, prepare: impl FnOnce(&Arc<Hub>)) -> Result<Relay, StartError> {
         let Waiting { mut relay, threads, listeners } = self;
+        relay.hub.arrange_edge()?;
+        prepare(&relay.hub);
         relay.resume(threads, listeners)?;
         for live in relay.hub.streams.all() {
             relay.hub.streams.announce(&live, None);
@@ -293,7 +295,7 @@ impl Relay {
         }
     }
 
-    /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start`] nothing is done to
+    /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start_after`] nothing is done to
     /// what has come, and the other process may still go on with it.
     ///
     /// # Errors

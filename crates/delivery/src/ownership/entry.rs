@@ -18,6 +18,7 @@
     )
 )]
 
+use crate::http1::Url;
 use crate::policy::StreamName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -28,7 +29,7 @@ const FORM: u64 = 1;
 /// The longest entry, in bytes.
 pub const VALUE_MAX_BYTES: usize = 4096;
 /// The longest address, zone or version in an entry, in bytes.
-const TEXT_MAX_BYTES: usize = 256;
+pub const TEXT_MAX_BYTES: usize = 256;
 
 /// A node's name: 1 to 64 of `A–Z a–z 0–9 _ -`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,7 +94,7 @@ impl fmt::Display for Key {
 }
 
 /// What a node says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NodeEntry {
     /// The node, and which run of it.
     pub run: Run,
@@ -190,6 +191,21 @@ fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
 fn written(form: &impl Serialize) -> Vec<u8> {
     // Numbers, texts and Booleans can always be written.
     serde_json::to_vec(form).unwrap_or_default()
+}
+
+impl fmt::Debug for NodeEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A `Url` shows no key.
+        let address = self.address.parse::<Url>().map_or_else(|_| "no URL".to_owned(), |url| url.to_string());
+        f.debug_struct("NodeEntry")
+            .field("run", &self.run)
+            .field("address", &address)
+            .field("zone", &self.zone)
+            .field("version", &self.version)
+            .field("viewers", &self.viewers)
+            .field("is_leaving", &self.is_leaving)
+            .finish()
+    }
 }
 
 impl NodeEntry {
@@ -313,6 +329,19 @@ mod tests {
             StreamEntry::read(later).map(|entry| (entry.epoch(9), entry.owner.incarnation)),
             Ok((7, 255))
         );
+    }
+
+    #[test]
+    fn the_key_of_an_address_is_written_and_not_shown() {
+        let run = Run { node: NodeName::parse("a").unwrap(), incarnation: 1 };
+        let address = "http://node:hush@h:81".to_owned();
+        let (zone, version) = (String::new(), String::new());
+        let entry = NodeEntry { run, address, zone, version, viewers: 0, is_leaving: false };
+        assert_eq!(NodeEntry::read(&entry.write()).unwrap().address, "http://node:hush@h:81");
+        let shown = format!("{entry:?}");
+        assert!(shown.contains("http://h:81") && !shown.contains("hush"), "{shown}");
+        let shown = format!("{:?}", NodeEntry { address: "hush".to_owned(), ..entry });
+        assert!(!shown.contains("hush"), "{shown}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a node knows of the registry, for those that ask.
 
-use super::{Counters, EntryError, Local, NodeEntry, Ownership, Place, Refusal, Run, Stage, StreamEntry};
+use super::{
+    Counters, EntryError, Local, NodeEntry, NodeName, Ownership, Place, Refusal, Run, Stage, StreamEntry,
+};
 use crate::policy::StreamName;
 use glassline_media::Time;
 
@@ -13,6 +15,11 @@ impl Ownership {
     /// Whether the registry is heard.
     pub fn is_heard(&self) -> bool {
         self.view.is_heard()
+    }
+
+    /// Whether all entries that there were have come once, so that a stream without one is at no node, as far as was heard.
+    pub fn was_listed(&self) -> bool {
+        self.view.was_listed()
     }
 
     /// The nodes that are known, alive or not.
@@ -30,11 +37,25 @@ impl Ownership {
         self.view.streams().filter_map(|(name, known)| Some((name, known.entry.as_ref()?.as_ref().ok()?)))
     }
 
-    /// The streams with an entry that is not read, and why.
-    pub fn unread(&self) -> impl Iterator<Item = (&StreamName, EntryError)> {
-        self.view
-            .streams()
-            .filter_map(|(name, known)| Some((name, known.entry.as_ref()?.as_ref().err().copied()?)))
+    /// The streams behind `last` by name (`None`: all of them) that have an entry: each with its owner, its epoch, and whether it is live,
+    /// as [`Ownership::place`] has it; or why the entry is not read.
+    pub fn streams_behind(
+        &self,
+        last: Option<&StreamName>,
+        now: Time,
+    ) -> impl Iterator<Item = (&StreamName, Result<(&NodeName, u64, bool), EntryError>)> {
+        self.view.streams_behind(last).filter_map(move |(name, known)| {
+            let seen = match (self.owned(name), known.entry.as_ref()?) {
+                (Some(epoch), Ok(_)) => Ok((&self.own.run.node, epoch, true)),
+                (_, Ok(entry)) => {
+                    let is_live =
+                        entry.is_live && (entry.owner == self.own.run || self.is_alive(&entry.owner, now));
+                    Ok((&entry.owner.node, known.epoch, is_live))
+                }
+                (_, Err(error)) => Err(*error),
+            };
+            Some((name, seen))
+        })
     }
 
     /// The streams that have a publisher here, as far as it was told.
@@ -68,7 +89,8 @@ impl Ownership {
                 // Two renewals: a node that has just died is not taken for one that is there.
                 let lately = self.settings.renewal.saturating_mul(2);
                 let is_there =
-                    self.view.heard_at(&entry.owner).is_some_and(|heard| now.since(heard) < lately);
+                    self.view.heard_at(&entry.owner).is_some_and(|heard| now.since(heard) < lately)
+                        || self.view.is_replaced_now(&entry.owner, now);
                 if is_there && self.view.is_alive(&entry.owner, now) {
                     return Err(Refusal::Taken(entry.owner.node.clone()));
                 }

@@ -24,7 +24,7 @@ mod entry;
 mod known;
 mod view;
 
-pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, VALUE_MAX_BYTES};
+pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
 pub use view::Place;
 
 use crate::policy::StreamName;

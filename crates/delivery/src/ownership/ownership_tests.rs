@@ -19,10 +19,11 @@ fn at(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-/// A node that hears the registry from 0 on.
+/// A node that hears the registry from 0 on, which had nothing.
 fn heard() -> Ownership {
     let mut ownership = Ownership::new(Settings::default(), node("own", 1));
     ownership.handle_connection(true, at(0));
+    ownership.handle_listed(at(0));
     ownership
 }
 
@@ -122,10 +123,12 @@ fn a_name_is_free_when_its_owners_lease_has_ended_by_this_clock() {
     let (mut own, other) = (heard(), node("other", 7));
     see_node(&mut own, &other, 1, at(1000));
     see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(1000));
+    see_node(&mut own, &node("own", 1), 3, at(1000));
     own.publish(&name("hall"), false, at(1200));
     outputs(&mut own);
     let lease = Settings::default().lease;
     let end = at(1000) + lease;
+    see_node(&mut own, &node("own", 1), 4, at(1800));
     see_node(&mut own, &node("own", 1), 5, at(2300));
     own.handle_timeout(at(2499));
     assert_eq!(outputs(&mut own), []);
@@ -145,7 +148,11 @@ fn a_lease_is_not_judged_while_the_registry_is_not_heard() {
     assert!(matches!(place, Place::At { node: Some(_), epoch: 4, is_live: true, .. }), "{place:?}");
     // Heard again, the others have a lease's time to be heard.
     own.handle_connection(true, at(100_000));
-    see_node(&mut own, &node("own", 1), 5, at(101_000));
+    see_node(&mut own, &node("own", 1), 5, at(100_000));
+    own.handle_listed(at(100_000));
+    see_node(&mut own, &other, 6, at(100_000));
+    see_node(&mut own, &node("own", 1), 7, at(100_800));
+    see_node(&mut own, &node("own", 1), 8, at(101_400));
     assert!(own.is_alive(&other.run, at(101_499)) && !own.is_alive(&other.run, at(101_500)));
 }
 
@@ -255,6 +262,96 @@ fn a_node_that_does_not_see_its_own_lease_judges_no_other() {
     assert!(outputs(&mut own).contains(&Output::Refused { name: name("hall"), why: why.clone() }));
     assert_eq!(own.may_publish(&name("hall"), false, at(5100)), Err(why));
     assert_eq!(own.may_publish(&name("hall"), true, at(5100)), Ok(()));
+}
+
+#[test]
+fn a_list_that_takes_longer_than_a_lease_judges_no_node_that_stands_at_its_end() {
+    let (mut own, other) = (Ownership::new(Settings::default(), node("own", 1)), node("other", 7));
+    own.handle_connection(true, at(0));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    own.publish(&name("hall"), false, at(150));
+    outputs(&mut own);
+    own.handle_timeout(at(1900));
+    // Its own lease, too, was written behind the list.
+    see_node(&mut own, &node("own", 1), 20_000, at(2000));
+    own.handle_timeout(at(2000));
+    assert!(own.is_alive(&other.run, at(2000)) && !own.was_listed());
+    assert_eq!(outputs(&mut own), [], "the other's lease has not been listed yet");
+    see_node(&mut own, &other, 20_001, at(2100));
+    own.handle_listed(at(2100));
+    assert!(own.was_listed());
+    let why = Refusal::Taken(other.run.node.clone());
+    assert_eq!(outputs(&mut own), [Output::Refused { name: name("hall"), why }]);
+}
+
+#[test]
+fn a_node_that_stood_early_in_a_long_list_has_a_lease_to_be_heard_behind_it() {
+    let (mut own, other) = (Ownership::new(Settings::default(), node("own", 1)), node("other", 7));
+    own.handle_connection(true, at(0));
+    see_node(&mut own, &other, 1, at(100));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    see_node(&mut own, &node("own", 1), 20_000, at(2900));
+    own.handle_listed(at(2950));
+    outputs(&mut own);
+    own.publish(&name("hall"), false, at(2960));
+    own.handle_timeout(at(2990));
+    assert_eq!(outputs(&mut own), [], "what it has renewed meanwhile comes now");
+    see_node(&mut own, &other, 20_001, at(3000));
+    let why = Refusal::Taken(other.run.node.clone());
+    assert_eq!(outputs(&mut own), [Output::Refused { name: name("hall"), why }]);
+}
+
+#[test]
+fn a_list_that_is_not_over_judges_nothing_though_this_node_sees_its_own_lease() {
+    let (mut own, other) = (Ownership::new(Settings::default(), node("own", 1)), node("other", 7));
+    own.handle_connection(true, at(0));
+    see_stream(&mut own, "hall", &owned_by(&other, 4), 2, at(100));
+    own.publish(&name("hall"), false, at(150));
+    outputs(&mut own);
+    for renewal in 1..10 {
+        let now = at(renewal * 400);
+        see_node(&mut own, &node("own", 1), renewal * 10, now);
+        own.handle_timeout(now);
+    }
+    assert_eq!(outputs(&mut own), []);
+    // The list is over, and has no such node.
+    own.handle_listed(at(3700));
+    assert_eq!(claim(&outputs(&mut own)).2, 2);
+}
+
+#[test]
+fn a_stream_of_a_run_that_was_replaced_just_now_is_the_nodes_for_a_lease_more() {
+    let (mut own, old, new) = (heard(), node("other", 7), node("other", 8));
+    see_node(&mut own, &node("own", 1), 1, at(0));
+    see_node(&mut own, &old, 2, at(0));
+    see_stream(&mut own, "hall", &owned_by(&old, 4), 3, at(0));
+    see_node(&mut own, &node("own", 1), 4, at(700));
+    see_node(&mut own, &node("own", 1), 5, at(1400));
+    see_node(&mut own, &node("own", 1), 6, at(2000));
+    outputs(&mut own);
+    // An upgrade: the new process says that it is there, and claims its streams one after the other.
+    see_node(&mut own, &new, 7, at(2000));
+    let taken = Refusal::Taken(old.run.node.clone());
+    assert_eq!(own.may_publish(&name("hall"), false, at(2001)), Err(taken.clone()));
+    assert!(matches!(own.place(&name("hall"), at(2001)), Place::At { node: None, is_live: true, .. }));
+    own.publish(&name("hall"), false, at(2001));
+    assert_eq!(outputs(&mut own), [], "it waits");
+    see_stream(&mut own, "hall", &owned_by(&new, 8), 8, at(2010));
+    see_node(&mut own, &new, 9, at(2400));
+    assert_eq!(outputs(&mut own), [Output::Refused { name: name("hall"), why: taken }]);
+    // What the new run has not claimed in a lease's time is free.
+    see_stream(&mut own, "other", &owned_by(&old, 5), 10, at(2410));
+    outputs(&mut own);
+    own.publish(&name("other"), false, at(2420));
+    see_node(&mut own, &node("own", 1), 11, at(3000));
+    own.handle_timeout(at(3000));
+    assert_eq!((outputs(&mut own), own.poll_timeout()), (vec![], at(3400)));
+    see_node(&mut own, &new, 12, at(3400));
+    own.handle_timeout(at(3499));
+    assert_eq!((outputs(&mut own), own.poll_timeout()), (vec![], at(3500)));
+    own.handle_timeout(at(3500));
+    assert_eq!(claim(&outputs(&mut own)).2, 10);
+    assert_eq!(own.may_publish(&name("other"), false, at(3500)), Ok(()));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry};
 use crate::policy::StreamName;
 use glassline_media::Time;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 /// Streams that are known at most.
@@ -41,6 +42,8 @@ struct KnownNode {
     entry: NodeEntry,
     revision: u64,
     seen_at: Time,
+    /// When this run of the node was first seen.
+    run_since: Time,
 }
 
 /// Where a stream is.
@@ -89,11 +92,23 @@ pub(super) struct View {
     nodes: BTreeMap<NodeName, KnownNode>,
     /// Since when the registry is heard; `None` while it is not.
     heard_since: Option<Time>,
+    /// What the registry had when it was heard is still coming.
+    is_listing: bool,
+    /// All that it had has come once.
+    was_listed: bool,
 }
 
 impl View {
     pub(super) fn new(lease: Duration, own: Run) -> View {
-        View { lease, own, streams: BTreeMap::new(), nodes: BTreeMap::new(), heard_since: None }
+        View {
+            lease,
+            own,
+            streams: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            heard_since: None,
+            is_listing: false,
+            was_listed: false,
+        }
     }
 
     /// The registry is heard from now on, or no longer.
@@ -103,6 +118,11 @@ impl View {
 
     pub(super) fn is_heard(&self) -> bool {
         self.heard_since.is_some()
+    }
+
+    /// Whether all that the registry had has come once since this node began.
+    pub(super) fn was_listed(&self) -> bool {
+        self.was_listed
     }
 
     /// Takes an entry, or that it was removed (`None`).
@@ -123,13 +143,17 @@ impl View {
         let entry = NodeEntry::read(value).ok().filter(|entry| entry.run.node == *name);
         match entry {
             Some(entry) if self.nodes.len() < NODES_MAX || self.nodes.contains_key(name) => {
-                let stood_still = entry.run == self.own
-                    && self.heard_at(&self.own).is_some_and(|seen| now.since(seen) >= self.own_silence());
-                if stood_still {
-                    // What the others have written meanwhile may still be on its way: each has a lease's time to be heard.
+                let was_silent = entry.run == self.own
+                    && self.heard_at(&self.own).is_none_or(|seen| now.since(seen) >= self.own_silence());
+                if was_silent {
+                    // This node has just begun, or stood still. What the others have written may still be on its way, behind a long
+                    // list too: each has a lease's time to be heard. Where another node has this one's name, its entries replace this
+                    // one's each time, so that neither judges any lease until one of them is gone.
                     self.heard_since = self.heard_since.map(|_| now);
                 }
-                self.nodes.insert(name.clone(), KnownNode { entry, revision, seen_at: now });
+                let same_run = self.nodes.get(name).filter(|known| known.entry.run == entry.run);
+                let run_since = same_run.map_or(now, |known| known.run_since);
+                self.nodes.insert(name.clone(), KnownNode { entry, revision, seen_at: now, run_since });
                 Change::Node
             }
             _ => Change::Dropped,
@@ -172,10 +196,12 @@ impl View {
     pub(super) fn begin_list(&mut self) {
         self.streams.values_mut().for_each(|known| known.revision = 0);
         self.nodes.values_mut().for_each(|known| known.revision = 0);
+        self.is_listing = true;
     }
 
     /// All has come that there is: what has not is there no more. Returns the streams that have gone.
     pub(super) fn end_list(&mut self) -> Vec<StreamName> {
+        (self.is_listing, self.was_listed) = (false, true);
         self.nodes.retain(|_, known| known.revision > 0);
         let gone = self.streams.iter_mut().filter(|(_, known)| known.revision == 0 && known.entry.is_some());
         gone.map(|(name, known)| {
@@ -200,6 +226,15 @@ impl View {
         self.streams.iter()
     }
 
+    /// Those behind `last` by name; `None`: all.
+    pub(super) fn streams_behind(
+        &self,
+        last: Option<&StreamName>,
+    ) -> impl Iterator<Item = (&StreamName, &KnownStream)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.streams.range::<StreamName, _>((from, Bound::Unbounded))
+    }
+
     pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeEntry> {
         self.nodes.values().map(|known| &known.entry)
     }
@@ -210,10 +245,13 @@ impl View {
 
     /// Whether a lease that was not renewed for so long may be taken for ended: the registry was heard all the time.
     ///
-    /// A node that stood still, or of which the news hang, does not see its own lease either: it judges no other then.
+    /// A node that stood still, or of which the news hang, does not see its own lease either: it judges no other then, and none while the
+    /// list of what there is still comes.
     fn judges(&self, now: Time) -> bool {
         let sees_itself = self.heard_at(&self.own).is_some_and(|seen| now.since(seen) < self.own_silence());
-        sees_itself && self.heard_since.is_some_and(|since| now.since(since) >= self.lease)
+        sees_itself
+            && !self.is_listing
+            && self.heard_since.is_some_and(|since| now.since(since) >= self.lease)
     }
 
     /// This node's own lease has to come back as news within this time; shorter than the lease, of which the rest is the others' to be late.
@@ -225,10 +263,17 @@ impl View {
     pub(super) fn is_alive(&self, run: &Run, now: Time) -> bool {
         match self.nodes.get(&run.node) {
             None => !self.judges(now),
-            Some(known) if known.entry.run != *run => false,
             Some(known) if known.entry.is_leaving => false,
+            Some(known) if known.entry.run != *run => self.is_replaced_now(run, now),
             Some(known) => !self.judges(now) || now.since(known.seen_at) < self.lease,
         }
+    }
+
+    /// Whether another run of that one's node has begun less than a lease ago. At an upgrade it has the streams and says so of one after
+    /// the other: until then the earlier run's entries hold.
+    pub(super) fn is_replaced_now(&self, run: &Run, now: Time) -> bool {
+        let known = self.nodes.get(&run.node).filter(|known| known.entry.run != *run);
+        known.is_some_and(|known| !known.entry.is_leaving && now.since(known.run_since) < self.lease)
     }
 
     /// When that run of a node was last heard.
@@ -240,8 +285,10 @@ impl View {
     /// does not see its own lease until then.
     pub(super) fn lease_end(&self, run: &Run) -> Option<Time> {
         let heard_for_a_lease = self.heard_since? + self.lease;
-        let known =
-            self.nodes.get(&run.node).filter(|known| known.entry.run == *run && !known.entry.is_leaving);
+        let known = self.nodes.get(&run.node).filter(|known| !known.entry.is_leaving);
+        if let Some(known) = known.filter(|known| known.entry.run != *run) {
+            return Some(known.run_since + self.lease);
+        }
         let end =
             known.map_or(heard_for_a_lease, |known| (known.seen_at + self.lease).max(heard_for_a_lease));
         (self.heard_at(&self.own)? + self.own_silence() > end).then_some(end)

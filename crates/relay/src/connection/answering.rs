@@ -84,7 +84,7 @@ fn waits_too() -> Response {
 
 /// The answer where the server that has the stream cannot be reached.
 fn away(retry_after: Duration) -> Response {
-    let words = "The server of the cluster that had this stream is away; GET /api/cluster says which one. Try again shortly.";
+    let words = "The server of the cluster that had this stream is away, or this one has just begun and does not know it yet; GET /api/cluster says more. Try again shortly.";
     let seconds = retry_after.as_secs().max(1).to_string();
     problem(503, "the stream's server is away", words).with_header("Retry-After", seconds)
 }
