@@ -292,7 +292,7 @@ impl Directory for Member {
     }
 
     fn is_complete(&self) -> bool {
-        self.ownership().is_heard()
+        self.ownership().was_listed()
     }
 
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {
