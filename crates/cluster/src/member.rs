@@ -168,8 +168,7 @@ impl Member {
                     tell(name, seen);
                     end = Some(name);
                 }
-                let end = end.filter(|_| names.next().is_some()).cloned();
-                end
+                end.filter(|_| names.next().is_some()).cloned()
             };
             if next.is_none() {
                 return;
