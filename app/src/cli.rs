@@ -3,7 +3,8 @@
 #[cfg(feature = "archive")]
 use crate::export;
 use crate::{
-    completions, decode, direct, doctor, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
+    cluster, completions, decode, direct, doctor, encode, key, lab, link, logging, probe, raw, send_raw,
+    serve, sign,
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use glassline_io::containment::Outside;
@@ -31,6 +32,7 @@ Examples:
   glassline probe recording.ts       analyse a transport stream
   glassline doctor                   what this machine has and lacks, and what to type
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
+  glassline cluster status           which server of a cluster has which stream
   glassline completions bash         print the shell completion for bash
 
 Exit status: 0 success, 1 failure while running, 2 wrong usage or configuration.
@@ -54,6 +56,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Lab(Box<lab::Args>),
     Sign(sign::Args),
+    Cluster(cluster::Args),
     Completions(completions::Args),
 }
 
@@ -85,6 +88,7 @@ impl Command {
             Command::Doctor(args) => doctor::run(&args),
             Command::Lab(args) => lab::run(*args),
             Command::Sign(args) => sign::run(&args),
+            Command::Cluster(args) => cluster::run(&args),
             Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     }

@@ -8,6 +8,7 @@
 mod brief;
 mod choice;
 mod cli;
+mod cluster;
 mod completions;
 mod config;
 #[cfg(test)]

@@ -10,6 +10,9 @@ mod carried;
 #[cfg(feature = "archive")]
 mod clips;
 mod clocks;
+mod cluster;
+mod cluster_nats;
+mod cluster_schedules;
 mod commands;
 mod constant_rate;
 mod contribution;

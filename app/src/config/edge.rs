@@ -136,6 +136,12 @@ impl Upstream {
 
     /// The section as settings of the relay; `None` if there are no servers.
     pub(crate) fn settings(&self) -> Option<UpstreamSettings> {
+        let settings = self.all_settings();
+        (!settings.servers.is_empty() || !settings.routes.is_empty()).then_some(settings)
+    }
+
+    /// The same, also without servers.
+    pub(super) fn all_settings(&self) -> UpstreamSettings {
         let mut settings = UpstreamSettings::new(self.servers.clone());
         settings.ca.clone_from(&self.ca);
         (settings.cache_bytes, settings.object_bytes) = (self.cache.bytes(), self.max_object.bytes());
@@ -156,7 +162,7 @@ impl Upstream {
             Some(glassline_edge::UpstreamRoute { rule, servers, own_pages: route.own_pages })
         });
         settings.routes = routes.collect();
-        (!settings.servers.is_empty() || !settings.routes.is_empty()).then_some(settings)
+        settings
     }
 }
 

@@ -103,6 +103,7 @@ impl Config {
             tracing::warn!("{exposed}; or put its keys into files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
+        config.cluster.join(folder);
         config.record.join(folder);
         let Config { stream, encode, log, tls, upstream, watch, srt, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
@@ -178,12 +179,16 @@ impl Config {
 
     /// Whether the text of the file contains a key. Call this before the key files are read.
     pub(super) fn holds_keys(&self) -> bool {
-        let Config { publish, viewer, stream, upstream, .. } = self;
+        let Config { publish, viewer, stream, upstream, cluster, .. } = self;
         let own = stream.values().flat_map(|stream| [&stream.publish_key, &stream.viewer_key]);
         let has_stream_keys = stream.values().any(|stream| !stream.forward.is_empty());
         own.chain([&publish.key, &viewer.key]).any(Option::is_some)
             || has_stream_keys
-            || upstream.all_servers().any(|server| server.authorization().is_some())
+            || cluster.nats.iter().chain(&cluster.address).any(|address| address.contains('@'))
+            || upstream
+                .all_servers()
+                .chain(cluster.places.values())
+                .any(|server| server.authorization().is_some())
     }
 
     /// Parses a configuration's text; `path` appears only in errors. Key files are not read.

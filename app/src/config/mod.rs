@@ -4,6 +4,7 @@
 //! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default and is listed in
 //! `examples/glassline.toml`; unknown keys are refused.
 
+mod cluster;
 mod de;
 mod edge;
 mod encode;
@@ -22,6 +23,7 @@ mod validate_streams;
 mod watch;
 mod wording;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use edge::{Package, Upstream, server};
 pub(crate) use error::ConfigError;
 pub(crate) use event::Event;
@@ -79,6 +81,8 @@ pub(crate) struct Config {
     pub(crate) record: Record,
     /// Servers from which missing objects are fetched.
     pub(crate) upstream: Upstream,
+    /// Other servers, and the streams that they have.
+    pub(crate) cluster: Cluster,
     /// Where SRT is served, and how; unset: not at all.
     pub(crate) srt: Option<Srt>,
     /// Settings of single streams, by name.
@@ -115,6 +119,7 @@ impl Default for Config {
             package: Package::default(),
             record: Record::default(),
             upstream: Upstream::default(),
+            cluster: Cluster::default(),
             srt: None,
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),

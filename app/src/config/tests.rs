@@ -52,7 +52,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 18, "{sections:?}");
+    assert_eq!(sections.len(), 19, "{sections:?}");
     for section in sections.iter().map(|name| match *name {
         "stream" => "stream.stage",
         "encode" => "encode.studio",

@@ -24,6 +24,7 @@ impl Config {
         self.check_package()?;
         self.check_record()?;
         self.check_upstream()?;
+        self.check_cluster()?;
         self.check_srt()?;
         self.check_streams()?;
         self.check_encode()?;

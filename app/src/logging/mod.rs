@@ -113,7 +113,9 @@ impl Filter {
                 None => vec![directive.to_owned()],
             }
         });
-        directives.collect::<Vec<_>>().join(",").parse()
+        // What it tells of connections, `glassline_cluster` tells in its own words; asked for by name, it is logged.
+        let quiet = (!self.0.contains("async_nats")).then(|| "async_nats=off".to_owned());
+        quiet.into_iter().chain(directives).collect::<Vec<_>>().join(",").parse()
     }
 }
 

@@ -6,6 +6,7 @@ mod api;
 mod assets;
 #[cfg(feature = "archive")]
 mod clips;
+mod cluster;
 mod control;
 mod counts;
 mod encoding;
@@ -179,6 +180,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         stall_timeout: config.viewer.stall_timeout,
         // The next upstream server may still answer.
         object_timeout: config.upstream.silence_timeout + Duration::from_secs(3),
+        upstream_patience: config.upstream.silence_timeout,
         max_connections: config.viewer.max_connections,
         certificates: certificates(config),
         certificate_check: config.tls.check_interval,
@@ -189,7 +191,8 @@ pub(crate) fn settings(config: &Config) -> Settings {
         outputs: outputs(config),
         drain: config.process.drain,
         packaging: config.package.settings(),
-        upstream: config.upstream.settings(),
+        upstream: config.fetching(),
+        places: config.cluster.directory(),
         beside_bytes: config.watched().map_or(0, |watch| watch.memory_bytes(config.publish.max_streams))
             + slates::memory_bytes(config)
             + record::memory_bytes(config),
@@ -241,6 +244,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
             alternates: Vec::new(),
             mux: stream.mux,
             ca: stream.ca.clone(),
+            via: None,
         })
     };
     config.stream.iter().filter_map(pull).collect()
@@ -277,7 +281,10 @@ fn check_certificates(config: &Config) -> Result<()> {
     Identities::read(&certificates(config), Accept::AnyFile)
         .map_err(|error| wrong("tls.certificates", error))?;
     let streams = config.stream.iter().map(|(name, stream)| (format!("stream.{name}.ca"), &stream.ca));
-    for (key, file) in streams.chain([("upstream.ca".to_owned(), &config.upstream.ca)]) {
+    for (key, file) in streams.chain([
+        ("upstream.ca".to_owned(), &config.upstream.ca),
+        ("cluster.ca".to_owned(), &config.cluster.ca),
+    ]) {
         let Some(file) = file else { continue };
         Connector::new(&Roots::File(file.clone()), Accept::RegularFile)
             .map_err(|error| wrong(&key, error))?;

@@ -1,6 +1,7 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
 use super::access_log::{self, AccessLog, Opened};
+use super::cluster::Membership;
 use super::events::Events;
 use super::record::Recording;
 use super::site::{Arrangement, PageSite};
@@ -42,6 +43,7 @@ pub(super) struct Service {
     slate_files: Vec<Slate>,
     watch: glassline_watch::Service,
     webhooks: Arc<Webhooks>,
+    cluster: Arc<Membership>,
     recording: Arc<Recording>,
 }
 
@@ -90,6 +92,7 @@ impl Service {
             links: Arc::default(),
             srt: Arc::default(),
             forwards: Arc::default(),
+            cluster: Arc::default(),
         };
         service.begin();
         service.listen_at_doors()?;
@@ -126,7 +129,9 @@ impl Service {
             }
         };
         HandoverState::accept(channel)?;
-        let relay = waiting.start().map_err(explain)?;
+        // Before workers answer: what other servers have is not known yet, and is not told to be nowhere.
+        let cluster = Arc::<Membership>::default();
+        let relay = waiting.start_after(|hub| cluster.arrange(&config.cluster, hub)).map_err(explain)?;
         let watch = watch(&relay, alarms, &webhooks, &config)?;
         let (rtmp, rtsp) = doors(&relay);
         let recording = Arc::new(Recording::start(&config)?);
@@ -145,6 +150,7 @@ impl Service {
             links: Arc::default(),
             srt: Arc::default(),
             forwards: Arc::default(),
+            cluster,
         };
         service.begin();
         // The streams of all others go on in any case.
@@ -156,13 +162,16 @@ impl Service {
 
     /// Starts what stands around a relay that runs.
     fn begin(&self) {
+        // First: workers answer already. Before what publishes, too: its names may be other servers'.
+        self.site.set_cluster(Arc::clone(&self.cluster));
+        self.cluster.arrange(&self.config.cluster, self.relay.hub());
         self.site.set_addresses(self.relay.addresses());
         self.site.set_recording(Arc::clone(&self.recording));
         self.recording.attach(self.relay.hub());
         self.recording.configure(&self.config);
         self.warn_of_flow_labels();
         self.relay.hub().set_companions(self.companions());
-        // Before what publishes. A slate that was shown in the last process goes on once it is coded in this one, and what was
+        // A slate that was shown in the last process goes on once it is coded in this one, and what was
         // missed until then is made up; times and seconds are counted anew.
         self.start_slates();
         self.start_links();
@@ -191,9 +200,12 @@ impl Service {
         self.rtsp.end();
         self.slates.end();
         self.watch.pause();
+        // The next process has the same name.
+        self.cluster.pause();
         self.recording.release();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
+            self.cluster.arrange(&self.config.cluster, self.relay.hub());
             self.recording.configure(&self.config);
             self.start_slates();
             self.start_links();
@@ -256,6 +268,7 @@ impl Service {
             tracing::error!("no webhooks tell of alarms: {error}");
         }
         self.watch.configure(config.watched());
+        self.cluster.arrange(&config.cluster, self.relay.hub());
         self.recording.configure(&config);
         self.config = config;
         self.slate_files = slate_files;
@@ -320,6 +333,7 @@ impl Service {
     /// Ends all connections.
     pub(super) fn end(self) {
         drop(self.watch);
+        self.cluster.end();
         self.encoders.end();
         self.links.end();
         self.srt.end();

@@ -2,6 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
+use super::cluster::Membership;
 use super::events::{self, Client, Events};
 use super::record::Recording;
 use super::webhooks::Webhooks;
@@ -29,6 +30,7 @@ pub(crate) struct PageSite {
     recording: OnceLock<Arc<Recording>>,
     /// Of the listeners, in the configuration's order.
     addresses: RwLock<Vec<SocketAddr>>,
+    cluster: OnceLock<Arc<Membership>>,
 }
 
 /// What a reload may change.
@@ -54,6 +56,7 @@ impl PageSite {
             webhooks,
             recording: OnceLock::new(),
             addresses: RwLock::default(),
+            cluster: OnceLock::new(),
         }
     }
 
@@ -73,6 +76,11 @@ impl PageSite {
     /// Takes the addresses that the listeners have by now.
     pub(super) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
         *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+
+    /// The other servers are known by this.
+    pub(super) fn set_cluster(&self, cluster: Arc<Membership>) {
+        let _ = self.cluster.set(cluster);
     }
 
     /// What stands on the page of an event.
@@ -119,8 +127,9 @@ impl PageSite {
             "/metrics" => {
                 let statuses = self.encoders.statuses();
                 let recording = self.recording.get().map(|recording| &**recording);
-                let text =
+                let mut text =
                     metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status(), recording);
+                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(&mut text));
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
@@ -136,6 +145,7 @@ impl PageSite {
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/objects" => objects::objects(request, hub),
+            "/api/cluster" => json(&self.cluster.get().map(|cluster| cluster.report(hub))),
             "/api/alarms" => json(&self.alarms.report()),
             "/api/recordings" => match self.recording.get() {
                 Some(recording) => json(&recording.list(may_know)),
@@ -228,10 +238,16 @@ impl Site for PageSite {
     }
 
     fn takes_long(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> bool {
-        // They name every stream, viewer or object.
+        // They name every stream, viewer or object, those of a whole cluster too.
         matches!(
             request.path.as_str(),
-            "/metrics" | "/api/alarms" | "/api/streams" | "/api/clients" | "/api/objects" | "/api/recordings"
+            "/metrics"
+                | "/api/alarms"
+                | "/api/streams"
+                | "/api/clients"
+                | "/api/cluster"
+                | "/api/objects"
+                | "/api/recordings"
         ) && refuse_stranger(request, door, peer, hub).is_none()
     }
 
@@ -262,7 +278,9 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
             let refusal = hub.is_crew(door, peer, request).err()?;
             return Some(for_operators(refusal));
         }
-        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
+        ListenerRole::Shared => {
+            matches!(path, "/metrics" | "/api/encoders" | "/api/objects" | "/api/cluster")
+        }
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {

@@ -14,6 +14,7 @@
 //! * [`push`]: how a stream is given to a server, again and again.
 //! * [`output`]: where a stream is sent to in datagrams.
 //! * [`slate`]: what viewers see while a publisher is silent or away.
+//! * [`ownership`]: which node of a cluster has a stream.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
 //! * [`playlist`]: playlists, manifests and the names of their objects.
@@ -37,6 +38,7 @@ pub mod http1;
 pub mod ingest;
 pub mod metacube;
 pub mod output;
+pub mod ownership;
 pub mod packager;
 pub mod playlist;
 pub mod policy;

@@ -21,6 +21,7 @@ mod fetch_mailbox;
 mod growing;
 mod ladder;
 mod mpeg_ts_segments;
+mod nodes;
 mod playlists;
 mod presentation_store;
 mod readers;
@@ -50,11 +51,15 @@ pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 use cache::{Cache, Job, Unfinished};
 use disk::Disk;
 use fetch_mailbox::FetchMailbox;
+use glassline_delivery::archive::query as archive_query;
 use glassline_delivery::fill::disk::Found as OnDisk;
-use glassline_delivery::fill::{Located, Purge, Via, Wanted, has_passed, locate, server_name};
-use glassline_delivery::http1::Headers;
+use glassline_delivery::fill::{
+    Located, Purge, Via, Wanted, has_passed, locate, server_name, upstream_target,
+};
+use glassline_delivery::http1::{Headers, Url};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
+use nodes::Nodes;
 use readers::Feeder;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +78,19 @@ pub struct Edge {
     name: String,
     clock: Clock,
     disk: Option<Arc<Disk>>,
+    nodes: Arc<Nodes>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// An object at a server, and how it is kept here.
+struct Sought {
+    key: String,
+    /// Which servers have it.
+    group: usize,
+    target: String,
+    host: Option<String>,
+    /// It may lie on the disk.
+    is_for_disk: bool,
 }
 
 impl Edge {
@@ -101,10 +118,11 @@ impl Edge {
             clock,
             name.clone(),
         )?;
+        let nodes = fetcher.nodes();
         let _ = feeders.fetch.set(Arc::clone(&mailbox));
         disk.iter().for_each(|disk| drop(feeders.disk.set(Arc::clone(disk))));
         let threads = Vec::new();
-        let mut edge = Edge { settings, cache, counters, mailbox, ends, name, clock, disk, threads };
+        let mut edge = Edge { settings, cache, counters, mailbox, ends, name, clock, disk, nodes, threads };
         edge.threads.push(std::thread::Builder::new().name("fetch".into()).spawn(move || fetcher.run())?);
         if let Some(disk) = &edge.disk {
             let thread = disk.start(Arc::clone(&edge.cache), Arc::clone(&edge.mailbox), clock)?;
@@ -130,7 +148,41 @@ impl Edge {
     /// the request came (`via`, RFC 9110 §7.6.3), and this one. Where all connections are in use, requests take turns by the
     /// clients' `address`: of IPv6 the first 64 bits.
     pub fn find(&self, located: Located, via: Via, address: IpAddr, now: Time) -> (Reading, CacheStatus) {
-        let key = located.key();
+        let key = located.key().into_owned();
+        let group = located.route.map_or(0, |route| route + 1);
+        let Located { target, host, .. } = located;
+        self.find_sought(Sought { key, group, target, host, is_for_disk: true }, via, address, now)
+    }
+
+    /// The same of the object that a request for `path` with `query` is about and that `node`, another server of a cluster, has.
+    /// `epoch` tells what the node has under a name from what was there before: it is kept apart from that. `None` where it is no path
+    /// that servers are asked for, or too many nodes are known.
+    pub fn find_at(
+        &self,
+        (node, epoch): (&Url, u64),
+        (path, query): (&str, &str),
+        via: Via,
+        address: IpAddr,
+        now: Time,
+    ) -> Option<(Reading, CacheStatus)> {
+        // Whatever else counts: the time of what was recorded there.
+        let key_query = self.settings.key_query.and(&[archive_query::FROM, archive_query::TO]);
+        let target = upstream_target(path, &key_query.select(query))?;
+        let number = self.nodes.number(node)?;
+        let group = self.settings.groups().count() + number;
+        // Other keys begin with a slash, or with the number of a route.
+        let key = format!("@{number} {epoch} {target}");
+        let sought = Sought { key, group, target, host: None, is_for_disk: false };
+        Some(self.find_sought(sought, via, address, now))
+    }
+
+    /// What this server is called among others.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn find_sought(&self, sought: Sought, via: Via, address: IpAddr, now: Time) -> (Reading, CacheStatus) {
+        let Sought { key, group, target, host, is_for_disk } = sought;
         let (reading, mut status, wanted) = self.cache.find(&key, now);
         let ticket = reading.ticket().load(Ordering::Acquire);
         if status == CacheStatus::Joined && ticket != 0 {
@@ -139,14 +191,14 @@ impl Edge {
         if let Some(Wanted { value, old, old_until }) = wanted {
             let unfinished = Arc::new(Unfinished {
                 cache: Arc::clone(&self.cache),
-                key: key.to_string(),
+                key: key.clone(),
                 growing: Arc::clone(&value),
             });
             let job = Job {
-                key: key.into_owned(),
-                group: located.route.map_or(0, |route| route + 1),
-                target: located.target,
-                host: located.host,
+                key,
+                group,
+                target,
+                host,
                 refresh: (!Arc::ptr_eq(&value, &reading))
                     .then(|| Arc::new(Reading::of_all(Arc::clone(&value)))),
                 asker: address,
@@ -159,17 +211,19 @@ impl Edge {
             };
             // What the memory still has is not older than what the disk has.
             match &self.disk {
-                Some(disk) if job.old.is_none() => match disk.read(job, self.clock.utc(), self.clock.now()) {
-                    Ok(found) => {
-                        // What is old is read, and then asked about.
-                        if found == OnDisk::Fresh {
-                            status = CacheStatus::Disk;
+                Some(disk) if job.old.is_none() && is_for_disk => {
+                    match disk.read(job, self.clock.utc(), self.clock.now()) {
+                        Ok(found) => {
+                            // What is old is read, and then asked about.
+                            if found == OnDisk::Fresh {
+                                status = CacheStatus::Disk;
+                            }
+                            // The thread that fetches looks after it, should the disk be too slow.
+                            self.mailbox.wake();
                         }
-                        // The thread that fetches looks after it, should the disk be too slow.
-                        self.mailbox.wake();
+                        Err(job) => self.mailbox.send(job),
                     }
-                    Err(job) => self.mailbox.send(job),
-                },
+                }
                 _ => self.mailbox.send(Box::new(job)),
             }
         }

@@ -16,6 +16,8 @@ pub struct RecordedRequest<'a> {
     pub query: &'a str,
     /// Whether the stream is there now: what is asked for without a time is then live.
     pub is_live: bool,
+    /// Whether another server has the stream now, which has recordings of it, too: what is not known to be here is asked for there.
+    pub is_elsewhere: bool,
 }
 
 /// Recordings of streams, with an answer for what of a request is about them.

@@ -4,17 +4,18 @@
 use crate::hub::Hub;
 use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
-use glassline_delivery::fill::{Failure, Object};
+use glassline_delivery::fill::{Failure, Object, Via};
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
-use glassline_edge::{Growing, Wake};
+use glassline_edge::{Edge, Growing, Wake};
 use glassline_io::poll::Waker;
 use glassline_media::Time;
 use glassline_streams::status::SourceState;
+use glassline_streams::{Live, StaticDirectory, Whereabouts};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,9 @@ const UNWATCHED: Duration = Duration::from_secs(30);
 /// The same at least: a viewer that its first bytes have woken has to come.
 const UNWATCHED_LEAST: Duration = Duration::from_secs(1);
 
+/// A publisher that takes the place of a pull has its slot within this time, or does not get it.
+const GIVES_WAY: Duration = Duration::from_secs(1);
+
 /// The streams that are pulled because clients have asked for them.
 #[derive(Default)]
 pub(super) struct Demands {
@@ -35,11 +39,19 @@ pub(super) struct Demands {
 }
 
 struct Demand {
+    /// Without `via`, which is told when the table of sources is made: this server's name may be another by then.
     pull: Pull,
+    /// The servers by which the request came that began it, so that servers which ask each other in a circle find it; none once the
+    /// stream has begun, as what is asked then is asked for this server's own viewers.
+    came_by: Via,
+    /// Another server of the cluster has it, or had it when that was last known: it then goes before a source of the configuration.
+    is_elsewhere: bool,
     /// Wakes the requests that wait for its first bytes.
     waiting: Arc<Growing>,
     /// When a client last watched it, or asked for it.
     watched_at: Time,
+    /// Since when a publisher here takes its place: nothing is pulled any more, and requests wait for the publisher.
+    gives_way_since: Option<Time>,
 }
 
 /// One, as a process leaves it to the next: what is watched goes on there.
@@ -49,12 +61,19 @@ pub(super) struct DemandHandover {
     source: Source,
     alternates: Vec<Url>,
     mux: Mux,
+    #[serde(default)]
+    is_elsewhere: bool,
 }
 
 impl Demand {
-    fn new(pull: Pull, hub: &Hub, now: Time) -> Demand {
+    fn new(pull: Pull, is_elsewhere: bool, hub: &Hub, now: Time) -> Demand {
         let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
-        Demand { pull, waiting, watched_at: now }
+        let came_by = Via::default();
+        Demand { pull, came_by, is_elsewhere, waiting, watched_at: now, gives_way_since: None }
+    }
+
+    fn is_pulled(&self) -> bool {
+        self.gives_way_since.is_none()
     }
 }
 
@@ -77,61 +96,221 @@ impl Demands {
 
     /// The streams.
     pub(super) fn pulls(&self) -> Vec<Pull> {
-        self.lock().values().map(|demand| demand.pull.clone()).collect()
+        self.lock().values().filter(|demand| demand.is_pulled()).map(|demand| demand.pull.clone()).collect()
+    }
+
+    /// The stream `name`, if it is one of them.
+    pub(super) fn pull(&self, name: &StreamName) -> Option<Pull> {
+        self.lock().get(name).filter(|demand| demand.is_pulled()).map(|demand| demand.pull.clone())
+    }
+
+    /// Whether the stream `name` is one of them.
+    pub(super) fn is_pulled(&self, name: &StreamName) -> bool {
+        self.lock().get(name).is_some_and(Demand::is_pulled)
+    }
+
+    /// Whether the stream `name` is pulled from another server of the cluster that has it.
+    pub(super) fn is_of_another(&self, name: &StreamName) -> bool {
+        self.lock().get(name).is_some_and(|demand| demand.is_pulled() && demand.is_elsewhere)
+    }
+
+    /// The same, or of a version of the capture of that name.
+    pub(super) fn are_of_another(&self, name: &StreamName) -> bool {
+        self.have_where(name, |demand| demand.is_elsewhere)
+    }
+
+    /// Whether the stream `name` is pulled from one of several servers, or of a cluster: one that may be pulling it from here as well.
+    pub(super) fn may_go_round(&self, name: &StreamName) -> bool {
+        let demands = self.lock();
+        demands.get(name).is_some_and(|demand| demand.is_elsewhere || !demand.pull.alternates.is_empty())
+    }
+
+    /// Whether it is one of them, or was until a publisher came that is about to take its place.
+    pub(super) fn has(&self, name: &StreamName) -> bool {
+        self.lock().contains_key(name)
     }
 
     /// Whether the stream `name` is one of them, or a version of the capture of that name is.
     pub(super) fn have(&self, name: &StreamName) -> bool {
+        self.have_where(name, |_| true)
+    }
+
+    fn have_where(&self, name: &StreamName, is_meant: impl Fn(&Demand) -> bool) -> bool {
         let demands = self.lock();
+        let is_meant = |demand: &Demand| demand.is_pulled() && is_meant(demand);
         let follows = (Bound::Excluded(name), Bound::Unbounded);
-        let mut versions = demands.range(follows).map(|(version, _)| version);
-        demands.contains_key(name)
+        let mut versions =
+            demands.range(follows).filter(|(_, demand)| is_meant(demand)).map(|(version, _)| version);
+        demands.get(name).is_some_and(is_meant)
             || versions
                 .by_ref()
                 .take_while(|version| version.as_str().starts_with(name.as_str()))
                 .any(|version| is_version_of(version, name))
     }
 
-    /// The stream `name` has begun: the requests that wait for it are woken and look again.
-    pub(super) fn tell(&self, name: &StreamName) {
-        let waiting = self.lock().get(name).map(|demand| Arc::clone(&demand.waiting));
-        if let Some(waiting) = waiting {
-            waiting.change(|_| ());
+    /// The stream `name` has begun: the requests that wait for it are woken and look again. Returns whether the table of sources has to
+    /// be made anew.
+    pub(super) fn tell(&self, name: &StreamName) -> bool {
+        let mut demands = self.lock();
+        let Some(demand) = demands.get_mut(name) else { return false };
+        let waiting = Arc::clone(&demand.waiting);
+        let is_news = !std::mem::take(&mut demand.came_by).is_empty();
+        if !demand.is_pulled() {
+            demands.remove(name);
         }
+        drop(demands);
+        waiting.change(|_| ());
+        is_news
     }
 }
 
 impl Hub {
     /// Has the stream `name` pulled from the first upstream server that has it. The request waits for the returned
     /// object to change, and then looks for the stream again; where all servers fail, the object fails too. `None`
-    /// where no upstream server is configured for it, where the configuration gives it a source, or where too many
-    /// streams are asked for.
-    pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
+    /// where no upstream server is configured for it, where the configuration gives it a source and no other server has it, or where too
+    /// many streams are asked for.
+    /// `via` are the servers by which the request came.
+    pub(super) fn demand(&self, name: &StreamName, mux: Mux, via: &Via, now: Time) -> Option<Arc<Growing>> {
         let edge = self.edge()?;
-        let settings = edge.settings();
         let mut demands = self.demands.lock();
         if let Some(demand) = demands.get_mut(name) {
             demand.watched_at = now;
             return Some(Arc::clone(&demand.waiting));
         }
-        if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
+        let is_elsewhere = self.is_elsewhere(name);
+        if demands.len() >= DEMANDS_MAX || (self.has_source(name) && !is_elsewhere) {
             return None;
         }
-        // A stream has one name here, whatever host a request names: the first request must not choose its servers.
-        let located = edge.locate(None, &format!("/live/{name}.{}", mux.extension()), "")?;
-        let servers = settings.groups().nth(located.route.map_or(0, |route| route + 1))?;
-        let mut urls = servers.iter().map(|server| {
-            let base = server.target().trim_end_matches('/');
-            server.at(&format!("{base}{}", located.target))
-        });
+        let mut urls = self.servers_of(&edge, name, mux)?.into_iter();
         let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };
-        let demand = Demand::new(pull, self, now);
+        let ca = edge.settings().ca.clone();
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+        let demand = Demand { came_by: via.clone(), ..Demand::new(pull, is_elsewhere, self, now) };
         let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
+        if self.streams.find(name).is_some_and(|live| live.published_since().is_some()) {
+            // A publisher has come since the request looked for one: it would be taken for what is pulled.
+            self.demands.lock().remove(name);
+            waiting.change(|_| ());
+            return None;
+        }
         self.rearrange_pulls();
         Some(waiting)
+    }
+
+    /// Where the stream `name` of `mux` is pulled from: from the servers that the cluster names, or else from the upstream servers.
+    fn servers_of(&self, edge: &Edge, name: &StreamName, mux: Mux) -> Option<Vec<Url>> {
+        // A stream has one name here, whatever host a request names: the first request must not choose its servers.
+        let path = format!("/live/{name}.{}", mux.extension());
+        let (servers, target) = match self.whereabouts(name) {
+            Whereabouts::At { servers, .. } => (servers, path),
+            Whereabouts::Here | Whereabouts::Away { .. } => return None,
+            Whereabouts::Unknown => {
+                let located = edge.locate(None, &path, "")?;
+                let group = located.route.map_or(0, |route| route + 1);
+                (edge.settings().groups().nth(group)?.to_vec(), located.target)
+            }
+        };
+        let at = |server: &Url| server.at(&format!("{}{target}", server.target().trim_end_matches('/')));
+        Some(servers.iter().map(at).collect())
+    }
+
+    /// The stream `name` is at another server than before, or at one for the first time: what is pulled of it comes from there, and
+    /// viewers here that wait for its publisher get it from there. Without any the stream ends here.
+    pub(super) fn follow(&self, name: &StreamName) {
+        let (Some(edge), Whereabouts::At { .. }) = (self.edge(), self.whereabouts(name)) else { return };
+        let now = self.clock.now();
+        // Streams are never looked for under the lock of the demands: a publisher that comes takes the two the other way round.
+        let live = self.streams.find(name);
+        if live.is_none() {
+            // What is left of one that has ended here would be given in place of the other server's.
+            self.leave_presentation(name);
+        }
+        let mut demands = self.demands.lock();
+        let mux = match (demands.get(name), live) {
+            (Some(demand), _) if !demand.is_pulled() => return,
+            (Some(demand), _) => demand.pull.mux.unwrap_or_default(),
+            (None, Some(live)) if live.published_since().is_some() => return,
+            (None, Some(live)) => {
+                // Its objects are the other server's to give from now on.
+                self.leave_presentation(name);
+                if live.viewers() == 0 {
+                    drop(demands);
+                    self.streams.end(&live);
+                    return;
+                }
+                live.mux
+            }
+            (None, None) => return,
+        };
+        let Some(mut urls) = self.servers_of(&edge, name, mux).map(Vec::into_iter) else { return };
+        let Some(first) = urls.next() else { return };
+        let (source, alternates, ca) = (Source::Http(first), urls.collect(), edge.settings().ca.clone());
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+        let is_full = demands.len() >= DEMANDS_MAX;
+        match demands.get_mut(name) {
+            Some(demand) if demand.pull == pull && demand.is_elsewhere => return,
+            Some(demand) => (demand.pull, demand.is_elsewhere) = (pull, true),
+            None if is_full => return,
+            None => drop(demands.insert(name.clone(), Demand::new(pull, true, self, now))),
+        }
+        drop(demands);
+        tracing::info!(stream = %name, "the stream is at another server of the cluster now: it is pulled from there");
+        self.rearrange_pulls();
+    }
+
+    /// Ends the pull of the stream `name`, for a publisher here to take its place; the stream goes on, and requests that wait for it wait
+    /// for the publisher. Returns whether there was one.
+    pub(super) fn end_demand(&self, name: &StreamName) -> bool {
+        let now = self.clock.now();
+        let mut demands = self.demands.lock();
+        let Some(demand) = demands.get_mut(name).filter(|demand| demand.gives_way_since.is_none()) else {
+            return false;
+        };
+        demand.gives_way_since = Some(now);
+        drop(demands);
+        self.rearrange_pulls();
+        true
+    }
+
+    /// The map was `former`: what it places at another server now comes from there. What it places nowhere any more ends, unless a
+    /// registry or upstream servers may have it. What the map has never placed is left alone: a registry that has just begun knows
+    /// nothing yet.
+    pub(super) fn follow_map(&self, former: &StaticDirectory) {
+        let settings = self.settings();
+        for Pull { name, mux, .. } in self.demands.pulls() {
+            let (was, is) = (former.server(&name), settings.places.server(&name));
+            if was == is {
+                continue;
+            }
+            self.follow(&name);
+            if is.is_none() && self.directory().is_none_or(|directory| directory.is_complete()) {
+                self.end_unplaced(&name, mux.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Ends the pull of the stream `name`, and the stream, where no server has it.
+    fn end_unplaced(&self, name: &StreamName, mux: Mux) {
+        let Some(edge) = self.edge() else { return };
+        if self.servers_of(&edge, name, mux).is_some() {
+            return;
+        }
+        let live = self.streams.find(name);
+        let published_since = |live: &Arc<Live>| live.published_since();
+        let since = live.as_ref().and_then(published_since);
+        let mut demands = self.demands.lock();
+        let demand =
+            if demands.get(name).is_some_and(Demand::is_pulled) { demands.remove(name) } else { None };
+        drop(demands);
+        let Some(demand) = demand else { return };
+        self.rearrange_pulls();
+        // A publisher that has taken the place of the pull meanwhile goes on.
+        if let Some(live) = live.filter(|live| published_since(live) == since) {
+            self.streams.end(&live);
+        }
+        demand.waiting.change(|object| object.fail(Failure::Upstream));
     }
 
     /// Whether LL-HLS and LL-DASH of `name` are upstream servers' to give, though its bytes are here: one viewer of
@@ -144,21 +323,24 @@ impl Hub {
     pub(super) fn demands_left(&self) -> Vec<DemandHandover> {
         let left = |(name, demand): (&StreamName, &Demand)| {
             let Pull { source, alternates, mux, .. } = demand.pull.clone();
-            Some(DemandHandover { name: name.to_string(), source, alternates, mux: mux? })
+            let (name, is_elsewhere) = (name.to_string(), demand.is_elsewhere);
+            Some(DemandHandover { name, source, alternates, mux: mux?, is_elsewhere })
         };
-        self.demands.lock().iter().filter_map(left).collect()
+        self.demands.lock().iter().filter(|(_, demand)| demand.is_pulled()).filter_map(left).collect()
     }
 
     /// Goes on with what another process left, where there are upstream servers still.
     pub(super) fn inherit_demands(&self, left: Vec<DemandHandover>) {
         let (settings, now) = (self.settings(), self.clock.now());
         let Some(upstream) = &settings.upstream else { return };
-        for DemandHandover { name, source, alternates, mux } in left.into_iter().take(DEMANDS_MAX) {
+        for DemandHandover { name, source, alternates, mux, is_elsewhere } in
+            left.into_iter().take(DEMANDS_MAX)
+        {
             let Some(name) = StreamName::parse(&name) else { continue };
-            if settings.pulls.iter().all(|pull| pull.name != name) {
-                let pull =
-                    Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: upstream.ca.clone() };
-                self.demands.lock().insert(name, Demand::new(pull, self, now));
+            if is_elsewhere || !self.has_source(&name) {
+                let ca = upstream.ca.clone();
+                let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+                self.demands.lock().insert(name, Demand::new(pull, is_elsewhere, self, now));
             }
         }
         self.rearrange_pulls();
@@ -173,32 +355,68 @@ impl Hub {
     /// Ends the pulls of streams that no upstream server has, or that no client watches. Called by one worker at its
     /// sweeps.
     pub(super) fn look_at_demands(&self) {
-        let (now, pulls, settings) = (self.clock.now(), self.pulls(), self.settings());
-        let mut ended = Vec::new();
+        let (now, settings) = (self.clock.now(), self.settings());
+        // Another server publishes the stream of a source here: viewers here get it from there.
+        for pull in settings.pulls.iter().filter(|pull| self.is_published_elsewhere(&pull.name)) {
+            self.follow(&pull.name);
+        }
+        let pulls = self.pulls();
+        let fails = |name: &StreamName| {
+            let status = pulls.status(name, now);
+            status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
+        };
+        let (mut ended, mut changed) = (Vec::new(), Vec::new());
+        let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
+        let sourced = names.iter().filter(|name| self.has_source(name));
+        let returning: BTreeSet<StreamName> = sourced
+            .filter(|name| !self.demands.is_of_another(name) || self.returns_to_source(name, fails(name)))
+            .cloned()
+            .collect();
+        // See `follow`.
+        let mut lives: BTreeMap<_, _> =
+            names.into_iter().filter_map(|name| Some((name.clone(), self.streams.find(&name)?))).collect();
         self.demands.lock().retain(|name, demand| {
-            let (live, store) = (self.streams.find(name), self.presentations.find(name));
+            let live = lives.remove(name);
+            if let Some(since) = demand.gives_way_since {
+                if now.since(since) <= GIVES_WAY {
+                    return true;
+                }
+                // The publisher did not get the name after all.
+                let is_watched = live.is_some_and(|live| live.viewers() > 0);
+                if is_watched {
+                    (demand.gives_way_since, demand.watched_at) = (None, now);
+                    changed.push(Arc::clone(&demand.waiting));
+                } else {
+                    ended.push((name.clone(), None, Arc::clone(&demand.waiting)));
+                }
+                return is_watched;
+            }
+            if returning.contains(name) {
+                changed.push(Arc::clone(&demand.waiting));
+                return false;
+            }
+            let store = self.presentations.find(name);
             if live.as_ref().is_some_and(|live| live.viewers() > 0) {
                 demand.watched_at = now;
             }
             // Players of what is packaged here watch it, too.
             let wanted_at = store.map_or(Time::ZERO, |store| store.wanted_at());
             demand.watched_at = demand.watched_at.max(wanted_at);
-            let status = pulls.status(name, now);
-            let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
             let timeout = match live {
                 Some(_) => settings.return_window.clamp(UNWATCHED_LEAST, UNWATCHED),
                 None => UNWATCHED,
             };
-            let is_over = (live.is_none() && fails) || now.since(demand.watched_at) > timeout;
+            let is_over = (live.is_none() && fails(name)) || now.since(demand.watched_at) > timeout;
             if is_over {
                 ended.push((name.clone(), live, Arc::clone(&demand.waiting)));
             }
             !is_over
         });
-        if ended.is_empty() {
+        if ended.is_empty() && changed.is_empty() {
             return;
         }
         self.rearrange_pulls();
+        changed.iter().for_each(|waiting| waiting.change(|_| ()));
         for (name, live, waiting) in ended {
             // The stream ends with its pull: it would stand still, and the next viewers would get its old bytes in
             // place of new ones.
@@ -206,18 +424,42 @@ impl Hub {
                 tracing::info!(stream = %name, "no client watches it: it is pulled no longer");
                 self.streams.end(&live);
             }
-            self.presentations.remove(&name);
+            if self.streams.find(&name).is_none() {
+                self.presentations.remove(&name);
+            }
             waiting.change(|object| object.fail(Failure::Upstream));
         }
     }
 
+    /// Whether the configuration gives the stream `name` a source.
+    pub(super) fn has_source(&self, name: &StreamName) -> bool {
+        self.settings().pulls.iter().any(|pull| pull.name == *name)
+    }
+
+    /// Whether the stream `name`, which is pulled from another server although the configuration gives it a source, comes from that source
+    /// again: that server gives nothing, and has no publisher of it. As long as it gives something it does not matter what is known of
+    /// it: a registry that has just begun knows nothing.
+    fn returns_to_source(&self, name: &StreamName, fails: bool) -> bool {
+        self.whereabouts(name) == Whereabouts::Here || (fails && !self.is_published_elsewhere(name))
+    }
+
+    /// What is pulled: what the configuration says goes before what is asked for, but for a stream that another server has.
+    pub(super) fn all_pulls(&self) -> Vec<Pull> {
+        let edge = self.edge();
+        let demands = self.demands.lock();
+        let of = |is_elsewhere: bool| {
+            let pulled = demands.values().filter(move |demand| demand.is_pulled());
+            pulled.filter(move |demand| demand.is_elsewhere == is_elsewhere).map(|demand| {
+                let via = edge.as_ref().map(|edge| demand.came_by.then(edge.name()));
+                Pull { via, ..demand.pull.clone() }
+            })
+        };
+        of(true).chain(self.settings().pulls.iter().cloned()).chain(of(false)).collect()
+    }
+
     /// Makes the table of sources anew, and tells the thread that pulls.
-    fn rearrange_pulls(&self) {
-        self.set_pulls(|former| {
-            let settings = self.settings();
-            let all: Vec<Pull> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
-            PullTable::new(&all, former)
-        });
+    pub(super) fn rearrange_pulls(&self) {
+        self.set_pulls(|former| PullTable::new(&self.all_pulls(), former));
         self.demands.wake();
     }
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::settings::Settings;
 use crate::test_streams::{hub, name};
+use glassline_delivery::http1::server::{Event, Server};
+use glassline_delivery::http1::{Headers, Limits};
 use glassline_edge::{Reader, UpstreamSettings};
 use std::sync::Arc;
 
@@ -18,8 +20,16 @@ fn hub_with(change: impl FnOnce(&mut Settings)) -> Arc<Hub> {
     hub
 }
 
+fn headers(wire: &str) -> Headers {
+    let mut input = wire.as_bytes();
+    match Server::new(Limits::DEFAULT, Time::ZERO).next(&mut input, Time::ZERO) {
+        Ok(Some(Event::Request(request))) => request.headers,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn demand(hub: &Hub, stream: &str) -> Option<Arc<Growing>> {
-    hub.demand(&name(stream), Mux::MpegTs, hub.clock.now())
+    hub.demand(&name(stream), Mux::MpegTs, &Via::default(), hub.clock.now())
 }
 
 /// Whether a request that waits for the stream is told something by `act`.
@@ -59,6 +69,7 @@ fn a_stream_that_the_configuration_gives_a_source_is_not_asked_for_elsewhere() {
         alternates: Vec::new(),
         mux: None,
         ca: None,
+        via: None,
     };
     let hub = hub_with(|settings| settings.pulls = vec![configured]);
     assert!(demand(&hub, "a").is_none());
@@ -80,8 +91,8 @@ fn strangers_may_ask_for_so_many_streams_at_once() {
 fn a_stream_that_begins_wakes_the_requests_that_wait_for_it_alone() {
     let hub = hub_with(|_| {});
     let (a, b) = (demand(&hub, "a").expect("it is asked for"), demand(&hub, "b").expect("it is asked for"));
-    assert!(!tells(&b, || hub.demands.tell(&name("a"))));
-    assert!(tells(&a, || hub.demands.tell(&name("a"))));
+    assert!(!tells(&b, || assert!(!hub.demands.tell(&name("a")))));
+    assert!(tells(&a, || assert!(!hub.demands.tell(&name("a")))));
     hub.demands.tell(&name("c"));
     assert_eq!((a.waiting(), b.waiting()), (0, 1));
 }
@@ -90,7 +101,7 @@ fn a_stream_that_begins_wakes_the_requests_that_wait_for_it_alone() {
 fn a_stream_that_no_client_watches_is_pulled_for_half_a_minute_more() {
     let hub = hub_with(|_| {});
     let asked = hub.clock.now();
-    let waiting = hub.demand(&name("a"), Mux::MpegTs, asked).expect("it is asked for");
+    let waiting = hub.demand(&name("a"), Mux::MpegTs, &Via::default(), asked).expect("it is asked for");
     hub.look_at_demands();
     assert!(hub.demands.have(&name("a")), "it was asked for just now");
     // It was asked for long ago.
@@ -140,7 +151,7 @@ fn a_stream_that_is_here_ends_with_its_pull() {
 fn what_is_pulled_on_demand_goes_over_to_the_next_process() {
     let here = hub_with(|_| {});
     demand(&here, "a").expect("it is asked for");
-    here.demand(&name("b"), Mux::WebM, here.clock.now()).expect("it is asked for");
+    here.demand(&name("b"), Mux::WebM, &Via::default(), here.clock.now()).expect("it is asked for");
     let left = rmp_serde::to_vec_named(&here.demands_left()).unwrap();
     let there = hub_with(|_| {});
     there.inherit_demands(rmp_serde::from_slice(&left).unwrap());
@@ -206,4 +217,48 @@ fn a_stream_is_received_once_its_publisher_is_there_and_not_before() {
     assert!(hub.receives(&name("hall-720p50"), after) && hub.receives(&name("hall"), after));
     assert!(!hub.receives(&name("hall"), Time::from_nanos(before.as_nanos() - 1)));
     assert!(!hub.receives(&name("other"), after));
+}
+
+#[test]
+fn a_pull_says_by_which_servers_its_request_came_until_its_stream_has_begun() {
+    let hub = hub_with(|_| {});
+    let wire = "GET /live/a.ts HTTP/1.1\r\nHost: h\r\nVia: 1.1 glassline-0000000000000001\r\n\r\n";
+    let came_by = Via::of(&headers(wire));
+    hub.demand(&name("a"), Mux::MpegTs, &came_by, hub.clock.now()).expect("it is asked for");
+    demand(&hub, "b").expect("it is asked for");
+    let told = |hub: &Hub| {
+        let own = format!("1.1 {}", hub.edge().expect("an edge").name());
+        let via = hub.all_pulls().remove(0).via.expect("it says so");
+        assert!(via.ends_with(&own), "{via}");
+        via.trim_end_matches(&own).to_owned()
+    };
+    assert_eq!(told(&hub), "1.1 glassline-0000000000000001, ");
+    let _pulled = hub.streams.publish(&name("a"), Mux::MpegTs).expect("the pull's own slot");
+    assert_eq!(told(&hub), "", "from now on it is pulled for this server's own viewers");
+    // The next process has another name.
+    let there = hub_with(|_| {});
+    there.inherit_demands(hub.demands_left());
+    assert_eq!(told(&there), "");
+}
+
+#[test]
+fn a_pull_goes_on_for_its_viewers_where_the_publisher_that_it_gave_way_to_has_not_come() {
+    for is_watched in [true, false] {
+        let hub = hub_with(|_| {});
+        demand(&hub, "a").expect("it is asked for");
+        let live = crate::test_streams::live(99, "a", 1);
+        if is_watched {
+            live.viewer_joins(0);
+        }
+        hub.streams.inherit(100, vec![live]);
+        assert!(hub.end_demand(&name("a")) && !hub.pulls().has(&name("a")));
+        hub.look_at_demands();
+        assert!(hub.demands.has(&name("a")), "the publisher may come yet");
+        hub.demands.lock().get_mut(&name("a")).expect("it is there").gives_way_since = Some(Time::ZERO);
+        hub.look_at_demands();
+        assert_eq!(
+            (hub.demands.is_pulled(&name("a")), hub.pulls().has(&name("a"))),
+            (is_watched, is_watched)
+        );
+    }
 }

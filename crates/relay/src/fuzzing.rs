@@ -31,8 +31,14 @@ impl Site for Nothing {
 /// Where it cannot take over.
 pub fn passed_on(message: &[u8]) -> Result<Vec<u8>, HandoverError> {
     let pulled = Source::parse("http://127.0.0.1:9/pulled.ts").ok().zip(StreamName::parse("pulled"));
-    let pulls =
-        pulled.map(|(source, name)| Pull { name, source, alternates: Vec::new(), mux: None, ca: None });
+    let pulls = pulled.map(|(source, name)| Pull {
+        name,
+        source,
+        alternates: Vec::new(),
+        mux: None,
+        ca: None,
+        via: None,
+    });
     let settings = Settings {
         listen: Vec::new(),
         workers: 2,

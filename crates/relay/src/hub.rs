@@ -36,7 +36,7 @@ use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
 use glassline_streams::status::{Companion, Door, ServiceCount, StreamStatus};
-use glassline_streams::{AcquireError, Live, News, Observer, Publisher, Streams};
+use glassline_streams::{AcquireError, Directory, Live, News, Observer, Publisher, SlotRequest, Streams};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -64,6 +64,8 @@ pub struct Hub {
     pub(super) object_waits: Waits,
     pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
+    /// Where streams are that are not here, as a registry of several servers says.
+    pub(super) directory: RwLock<Option<Arc<dyn Directory>>>,
     recorded: RwLock<Option<Arc<dyn RecordedObjects>>>,
     pub(super) roster: Roster,
     site: Arc<dyn Site>,
@@ -135,6 +137,7 @@ impl Hub {
             object_waits: Waits::default(),
             first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
+            directory: RwLock::default(),
             recorded: RwLock::default(),
             site,
             began: clock.now(),
@@ -320,9 +323,8 @@ impl Hub {
             live.reconfigure(settings.of_stream(&live.name));
             self.streams.announce(&live, None);
         }
-        let all: Vec<_> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
-        self.set_pulls(|former| PullTable::new(&all, former));
         self.configuration.change(settings);
+        self.rearrange_pulls();
     }
 
     /// Begins to fetch from the upstream servers that the settings name, or from none; what is kept stays where they are the
@@ -552,6 +554,10 @@ impl Destinations for Hub {
 }
 
 impl Observer for Hub {
+    fn admit(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
+        self.admit_publisher(slot_request)
+    }
+
     fn published(&self, live: &Arc<Live>) {
         let is_packaged_always = !self.settings().packaging.on_demand && live.mux.is_packaged();
         if is_packaged_always && !self.is_presented_upstream(&live.name) {
@@ -560,7 +566,12 @@ impl Observer for Hub {
         if self.presentations.find(&live.name).is_some() {
             live.set_is_packaged(true);
         }
-        self.demands.tell(&live.name);
+        if self.demands.tell(&live.name) {
+            self.rearrange_pulls();
+        }
+        if let Some(directory) = self.directory() {
+            directory.publishers_changed();
+        }
     }
 
     fn displaced(&self, _live: &Arc<Live>) {

@@ -52,6 +52,7 @@ mod test_connections;
 mod test_streams;
 mod turn;
 mod viewer;
+mod whereabouts;
 mod worker;
 mod worker_load;
 
@@ -189,9 +190,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Begins, where the other process has come to its end.
-    pub fn start(self) -> Result<Relay, StartError> {
+    /// Begins, where the other process has come to its end. `prepare` is called before any worker answers.
+    pub fn start_after(self, prepare: impl FnOnce(&Arc<Hub>)) -> Result<Relay, StartError> {
         let Waiting { mut relay, threads, listeners } = self;
+        relay.hub.arrange_edge()?;
+        prepare(&relay.hub);
         relay.resume(threads, listeners)?;
         for live in relay.hub.streams.all() {
             relay.hub.streams.announce(&live, None);
@@ -257,7 +260,10 @@ impl Relay {
         for worker in &mut threads.workers {
             worker.rearrange_listeners(wanted);
         }
+        let former = self.hub.places();
         self.hub.reconfigure(settings);
+        self.hub.arrange_edge()?;
+        self.hub.follow_map(&former);
         self.resume(threads, opened)
     }
 
@@ -289,7 +295,7 @@ impl Relay {
         }
     }
 
-    /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start`] nothing is done to
+    /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start_after`] nothing is done to
     /// what has come, and the other process may still go on with it.
     ///
     /// # Errors
@@ -372,6 +378,8 @@ impl Relay {
             threads.fetcher = Some(Fetcher::new(Arc::clone(&self.hub) as Arc<dyn Sources>)?);
         }
         self.hub.arrange_edge()?;
+        // This server may have another name among servers from now on.
+        self.hub.rearrange_pulls();
         self.hub.enter(Phase::Running);
         for (index, (mut worker, listeners)) in threads.workers.into_iter().zip(listeners).enumerate() {
             worker.reconfigure(listeners, limit);

@@ -49,7 +49,9 @@ impl Hub {
             return Some(ladder);
         }
         let mut names = self.presentations.versions_of(group);
-        let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged());
+        // What is pulled from another server of the cluster is packaged there, under the same names with other numbers.
+        let is_of_another = |live: &Live| self.demands.is_of_another(&live.name);
+        let packaged = self.versions_of(group).filter(|live| live.mux.is_packaged() && !is_of_another(live));
         names.extend(packaged.map(|live| live.name.clone()));
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
         names.dedup();
@@ -73,6 +75,15 @@ impl Hub {
         let prefix = StreamName::parse(&format!("{group}-"));
         let lives = prefix.map_or_else(Vec::new, |prefix| self.streams.beginning_with(&prefix));
         lives.into_iter().filter(move |live| is_version_of(&live.name, group))
+    }
+
+    /// The presentation of the stream `name` is another server's to give from now on: what there is of it here ends.
+    pub(super) fn leave_presentation(&self, name: &StreamName) {
+        if self.presentations.find(name).is_some() {
+            self.presentations.remove(name);
+            // The packager alone ends it: it would take an end that it does not know of for a fault, and begin another.
+            self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));
+        }
     }
 
     /// The presentation of the stream `name`, of which the packager is told where it has none yet.
@@ -202,10 +213,17 @@ impl Packaging {
 
     /// Begins to package the stream `name` into the presentation that is in the store.
     fn begin(&mut self, name: &StreamName) {
-        let Some(store) = self.hub.presentations.find(name) else { return };
-        if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.store, &store)) {
+        let store = self.hub.presentations.find(name);
+        let is_current =
+            |following: &Following| store.as_ref().is_some_and(|store| Arc::ptr_eq(&following.store, store));
+        if self.following.get(name).is_some_and(is_current) {
             return;
         }
+        if let Some(former) = self.following.remove(name) {
+            // No request finds it any more: another server gives the stream's objects now, or another presentation has begun since.
+            former.end(&self.hub);
+        }
+        let Some(store) = store else { return };
         tracing::info!(stream = %name, "packaging begins");
         self.following.insert(
             name.clone(),
@@ -308,18 +326,16 @@ impl Packaging {
         let hub = &self.hub;
         self.following.retain(|name, following| {
             let lives = following.reader.is_some();
-            let is_kept = lives && (!on_demand || hub.recorder_of(name).is_some());
+            let is_kept =
+                lives && (!on_demand || hub.recorder_of(name).is_some()) && !hub.demands.is_of_another(name);
             let is_wanted = now.since(following.store.wanted_at()) < idle || is_kept;
             if lives {
                 // Which streams are recorded may have changed.
                 record(hub, name, &following.store);
             }
             if !is_wanted {
-                if let Some(reader) = &following.reader {
-                    reader.live().set_is_packaged(false);
-                }
                 hub.presentations.remove(name);
-                following.store.finish(hub.clock.utc());
+                following.end(hub);
                 tracing::info!(stream = %name, "packaging ends: no client asks for it");
             }
             is_wanted
@@ -350,9 +366,11 @@ impl Packaging {
     }
 }
 
-/// Has the stream's presentation recorded, where the stream is recorded, and not where it is not.
+/// Has the stream's presentation recorded, where the stream is recorded, and not where it is not. What is pulled from another server that
+/// has it is that one's to record.
 fn record(hub: &Hub, name: &StreamName, store: &PresentationStore) {
-    match (hub.recorder_of(name), store.has_chunk_observer()) {
+    let recorder = hub.recorder_of(name).filter(|_| !hub.demands.is_of_another(name));
+    match (recorder, store.has_chunk_observer()) {
         (Some(recorder), false) => store.set_chunk_observer(Some(recorder.begin(name))),
         (None, true) => store.set_chunk_observer(None),
         _ => {}
@@ -360,6 +378,14 @@ fn record(hub: &Hub, name: &StreamName, store: &PresentationStore) {
 }
 
 impl Following {
+    /// Ends the presentation, and what is recorded of it.
+    fn end(&self, hub: &Hub) {
+        if let Some(reader) = &self.reader {
+            reader.live().set_is_packaged(false);
+        }
+        self.store.finish(hub.clock.utc());
+    }
+
     /// Takes what is new of its stream. Returns whether there will be no more of it.
     fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<bool> {
         let Some(reader) = &mut self.reader else { return Ok(false) };
@@ -423,157 +449,5 @@ fn mpeg_ts_segment(live: &Live, source: Range<u64>, scratch: &mut [u8]) -> io::R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Settings;
-    use crate::test_streams::{hub, live};
-
-    /// A packager without a thread, and the presentation of `stream`, which somebody has asked for.
-    fn packaging(stream: &Live) -> (Packaging, Arc<PresentationStore>) {
-        let hub = Arc::new(hub(Settings::default(), 1));
-        let store = hub.presentation_store(&stream.name);
-        let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
-        packaging.begin(&stream.name);
-        (packaging, store)
-    }
-
-    fn presentation_of(stream: &Live, packaging: &Packaging) -> Arc<PresentationStore> {
-        packaging.hub.presentations.find(&stream.name).expect("a presentation")
-    }
-
-    #[test]
-    fn an_end_that_is_told_of_twice_is_one() {
-        let (first, next) = (live(1, "a", 1), live(2, "a", 1));
-        let (mut packaging, store) = packaging(&first);
-        packaging.handle_news(&first);
-        assert!(!store.has_ended());
-        first.end();
-        packaging.handle_news(&first);
-        packaging.handle_news(&first);
-        assert!(store.has_ended() && Arc::ptr_eq(&presentation_of(&first, &packaging), &store));
-
-        // The next stream of the name begins another, which news of the first do not end.
-        packaging.handle_news(&next);
-        let second = presentation_of(&next, &packaging);
-        assert!(!Arc::ptr_eq(&second, &store));
-        packaging.handle_news(&first);
-        assert!(!second.has_ended() && Arc::ptr_eq(&presentation_of(&next, &packaging), &second));
-        next.end();
-        packaging.handle_news(&first);
-        assert!(!second.has_ended(), "the rest of it was not read");
-        packaging.handle_news(&next);
-        assert!(second.has_ended());
-    }
-
-    #[test]
-    fn a_presentation_that_a_fault_has_ended_begins_anew_while_its_stream_goes_on() {
-        let stream = live(1, "a", 1);
-        let (mut packaging, store) = packaging(&stream);
-        packaging.handle_news(&stream);
-        let looked_at = Arc::clone(&store);
-        let fault = std::thread::spawn(move || looked_at.look(|_| panic!("a test's"))).join();
-        assert!(fault.is_err());
-        store.look(|_| ());
-        assert!(store.has_ended(), "the next look finds it broken");
-        packaging.handle_news(&stream);
-        let next = presentation_of(&stream, &packaging);
-        assert!(!Arc::ptr_eq(&next, &store) && !next.has_ended());
-        assert!(packaging.following[&stream.name].reader.is_some() && !stream.has_ended());
-    }
-
-    #[test]
-    fn what_ended_before_it_was_looked_at_is_a_presentation_with_an_end() {
-        let short = live(1, "a", 1);
-        let (mut packaging, store) = packaging(&short);
-        short.end();
-        packaging.handle_news(&short);
-        assert!(store.has_ended() && Arc::ptr_eq(&presentation_of(&short, &packaging), &store));
-    }
-
-    #[test]
-    fn what_no_client_has_asked_for_in_a_while_is_packaged_no_longer() {
-        let stream = live(1, "a", 1);
-        let (mut packaging, store) = packaging(&stream);
-        packaging.handle_news(&stream);
-        let (idle, asked) = (packaging.hub.settings().packaging.idle, store.wanted_at());
-        packaging.look(asked + (idle - Duration::from_nanos(1)));
-        assert!(packaging.following.contains_key(&stream.name));
-        packaging.look(asked + idle);
-        assert!(packaging.following.is_empty() && store.has_ended());
-        assert!(packaging.hub.presentations.find(&stream.name).is_none());
-    }
-
-    #[test]
-    fn a_presentation_that_begins_with_its_stream_lasts_as_long() {
-        let mut settings = Settings::default();
-        settings.packaging.on_demand = false;
-        let hub = Arc::new(hub(settings, 1));
-        let stream = live(1, "a", 1);
-        let store = hub.presentation_store(&stream.name);
-        let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
-        packaging.begin(&stream.name);
-        packaging.handle_news(&stream);
-        let late = store.wanted_at() + hub.settings().packaging.idle * 100;
-        packaging.look(late);
-        assert!(packaging.following.contains_key(&stream.name));
-        stream.end();
-        packaging.handle_news(&stream);
-        packaging.look(late);
-        assert!(packaging.following.is_empty());
-    }
-
-    #[test]
-    fn what_has_been_asked_for_twice_is_begun_once() {
-        let stream = live(1, "a", 1);
-        let (mut packaging, store) = packaging(&stream);
-        packaging.handle_news(&stream);
-        packaging.begin(&stream.name);
-        assert!(packaging.following[&stream.name].reader.is_some(), "what it has read of it stays");
-        let again = packaging.hub.presentation_store(&stream.name);
-        assert!(Arc::ptr_eq(&again, &store));
-        let mut messages = Vec::new();
-        packaging.hub.inboxes.collect(packaging.hub.inboxes.packager(), &mut messages);
-        assert_eq!(messages.len(), 1, "the packager is told once");
-    }
-
-    #[test]
-    fn a_stream_that_is_only_carried_is_followed_by_no_presentation() {
-        let carried = Arc::new(Live::new(
-            1,
-            crate::test_streams::name("a"),
-            Mux::Ogg,
-            crate::test_streams::SETTINGS,
-            1,
-            Time::ZERO,
-        ));
-        let (mut packaging, _store) = packaging(&carried);
-        packaging.handle_news(&carried);
-        assert!(packaging.following[&carried.name].reader.is_none());
-    }
-
-    #[test]
-    fn a_fault_ends_one_presentation_and_no_other() {
-        let (one, other) = (live(1, "a", 1), live(2, "b", 1));
-        let (mut packaging, first) = packaging(&one);
-        packaging.handle_news(&one);
-        let second = packaging.hub.presentation_store(&other.name);
-        packaging.begin(&other.name);
-        packaging.handle_news(&other);
-        packaging.of_stream(&one.name, |_| panic!("a test's"));
-        assert!(first.has_ended() && !second.has_ended());
-        assert!(packaging.hub.presentations.find(&one.name).is_none());
-        assert_eq!(packaging.following.keys().collect::<Vec<_>>(), [&other.name]);
-        // The next request begins another.
-        let next = packaging.hub.presentation_store(&one.name);
-        assert!(!Arc::ptr_eq(&next, &first) && !next.has_ended());
-    }
-
-    #[test]
-    fn news_of_a_stream_that_is_not_packaged_do_nothing() {
-        let (asked, other) = (live(1, "a", 1), live(2, "b", 1));
-        let (mut packaging, _store) = packaging(&asked);
-        packaging.handle_news(&other);
-        packaging.handle_stall(&other.name);
-        assert_eq!(packaging.following.keys().collect::<Vec<_>>(), [&asked.name]);
-    }
-}
+#[path = "packaging_tests.rs"]
+mod tests;

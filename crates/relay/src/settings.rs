@@ -3,7 +3,8 @@
 use crate::output::Output;
 use crate::pull::Pull;
 use crate::{CertificateFiles, Listen, StartError};
-use glassline_delivery::http1::Limits;
+use glassline_delivery::fill::Via;
+use glassline_delivery::http1::{Headers, Limits};
 use glassline_delivery::packager;
 use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
 use glassline_delivery::pull::Policy;
@@ -12,6 +13,7 @@ use glassline_edge::UpstreamSettings;
 use glassline_io::small_file::Accept;
 use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::choice;
+use glassline_streams::StaticDirectory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,8 +59,10 @@ pub struct Settings {
     pub send_path: SendPath,
     /// A viewer is dropped after its socket has taken nothing for this long.
     pub stall_timeout: Duration,
-    /// How long a request waits for an object that has not begun, before it is told to try again.
+    /// How long a client's request waits for an object that has not begun, before it is told to try again.
     pub object_timeout: Duration,
+    /// How long a server that has asked an upstream server waits for the answer.
+    pub upstream_patience: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
     /// What listeners with TLS show. Clients that ask for a name that none has get the first.
@@ -80,6 +84,8 @@ pub struct Settings {
     pub packaging: PackagingSettings,
     /// Where objects come from that are not here.
     pub upstream: Option<UpstreamSettings>,
+    /// Streams that other servers of a cluster have.
+    pub places: StaticDirectory,
     /// What the process takes at most beside all of this, for [`Settings::memory_budget`].
     pub beside_bytes: u64,
     /// How long the TLS of connections that another process has taken over goes on here at most.
@@ -95,6 +101,16 @@ impl Settings {
     pub fn check_means(&self) -> Result<(), StartError> {
         check_authorities(&self.pulls)?;
         if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
+    }
+
+    /// How long a request with these fields waits for what has not begun. A server that asks for its own clients gives up after
+    /// its [`Settings::upstream_patience`], takes this one for broken then and asks another: it is told to try again before, and
+    /// the earlier the more servers wait behind each other (each step is a tenth, over half of the time at most).
+    pub(super) fn waiting_time(&self, headers: &Headers) -> Duration {
+        match Via::of(headers).hops() {
+            0 => self.object_timeout,
+            hops => self.upstream_patience * (10 - hops.min(5)) / 10,
+        }
     }
 
     /// How the stream `name` is kept and sent.
@@ -129,6 +145,7 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             object_timeout: Duration::from_secs(15),
+            upstream_patience: Duration::from_secs(12),
             max_connections: 0,
             certificates: Vec::new(),
             certificate_check: Duration::from_secs(60),
@@ -139,6 +156,7 @@ impl Default for Settings {
             outputs: Vec::new(),
             packaging: PackagingSettings::default(),
             upstream: None,
+            places: StaticDirectory::default(),
             beside_bytes: 0,
             drain: Duration::from_secs(12 * 3600),
         }
@@ -213,6 +231,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: Some("/nonexistent/ca.pem".into()),
+            via: None,
         };
         let without = Pull { ca: None, ..pull.clone() };
         let settings = |pulls| Settings { pulls, ..Settings::default() };

@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod counters;
+mod directory;
 mod live;
 mod local_registry;
 pub mod pieces;
@@ -30,6 +31,7 @@ pub mod telemetry;
 mod test_streams;
 mod threads;
 
+pub use directory::{Directory, NameRefusal, StaticDirectory, Whereabouts};
 pub use live::{
     Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, SlatePlayed, SlateSettings,
     THREADS_BESIDE,

@@ -3,6 +3,7 @@
 //! Where a stream ends or begins, the threads that have viewers of it have to be told; [`Streams`](crate::Streams) does that, so
 //! that no registry knows threads.
 
+use crate::directory::NameRefusal;
 use crate::live::{ConnectionId, Live};
 use crate::pieces::{Continued, Piece};
 use glassline_delivery::policy::StreamName;
@@ -98,6 +99,14 @@ pub enum AcquireError {
     Inside {
         /// The name.
         name: StreamName,
+    },
+    /// Another server of the cluster has it.
+    #[error("stream {name:?}: {why}")]
+    Elsewhere {
+        /// The name.
+        name: StreamName,
+        /// Why it is not this server's.
+        why: NameRefusal,
     },
     /// There are as many streams as the configuration allows.
     #[error("all {limit} streams that the configuration allows are in use")]

@@ -3,7 +3,7 @@
 
 use crate::live::{ConnectionId, Flushed, Live};
 use crate::local_registry::LocalRegistry;
-use crate::registry::{AcquireError, Acquired, Granted, Plan, Registry, SlotRequest};
+use crate::registry::{AcquireError, Acquired, Granted, Origin, Plan, Registry, SlotRequest};
 use crate::stream_reader::{Entering, StreamReader};
 use crate::subscription::Subscription;
 use crate::threads::{self, News, Threads};
@@ -19,6 +19,15 @@ use std::time::Duration;
 /// What else of the program has to know of streams. Called on the thread that the event comes up on, without a lock of this crate;
 /// must not block.
 pub trait Observer: Send + Sync {
+    /// A publisher asks for a slot. It gets none where this fails; what it asks for may be changed.
+    ///
+    /// # Errors
+    /// Why the caller does not get the name.
+    fn admit(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
+        let _ = slot_request;
+        Ok(())
+    }
+
     /// A publisher has got the slot of `live`, which may have begun by that; or a slate of a stream that has just begun is shown. The threads are told after this.
     fn published(&self, live: &Arc<Live>);
 
@@ -96,7 +105,10 @@ impl Streams {
     ///
     /// # Errors
     /// Why the caller does not get the name.
-    pub fn acquire(&self, slot_request: SlotRequest<'_>) -> Result<Acquired, AcquireError> {
+    pub fn acquire(&self, mut slot_request: SlotRequest<'_>) -> Result<Acquired, AcquireError> {
+        if let Some(observer) = self.observer() {
+            observer.admit(&mut slot_request)?;
+        }
         let mut displaced = Vec::new();
         let acquired = self.registry.acquire(slot_request, self.clock.now(), &mut displaced);
         self.tell_displaced(&displaced);
@@ -112,6 +124,27 @@ impl Streams {
             self.threads.tell(worker, News::Evicted(token));
         }
         Ok(Acquired { live, session, continued })
+    }
+
+    /// Ends the publisher of `live`, as another one that takes the name over would: its connection is told, and what viewers get next
+    /// does not continue what was before. The stream waits for another publisher.
+    pub fn evict(&self, live: &Arc<Live>) {
+        let slot_request = SlotRequest {
+            name: &live.name,
+            mux: live.mux,
+            origin: Origin::Inside,
+            take_over: true,
+            piece: None,
+        };
+        let mut displaced = Vec::new();
+        let acquired = self.registry.acquire(slot_request, self.clock.now(), &mut displaced);
+        self.tell_displaced(&displaced);
+        let Ok(Granted { live: found, session, evicted, .. }) = acquired else { return };
+        found.release(session, self.clock.now());
+        self.announce(&found, None);
+        if let Some(ConnectionId { worker, token }) = evicted {
+            self.threads.tell(worker, News::Evicted(token));
+        }
     }
 
     /// The stream `name`, which begins, of `mux` and without a publisher, if there is none.
@@ -198,7 +231,6 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Origin;
     use crate::test_streams::{SETTINGS, name, streams};
     use crate::{FreeNames, NoThreads, Owner};
     use std::sync::Mutex;

@@ -140,6 +140,11 @@ impl Check {
         }
     }
 
+    /// The newest video packet.
+    pub fn last_packet(&self) -> Option<u64> {
+        self.last
+    }
+
     /// Takes the next bytes.
     ///
     /// # Errors

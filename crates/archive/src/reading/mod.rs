@@ -341,6 +341,14 @@ impl Archive {
             || self.shared.running.as_ref().is_some_and(|running| running.has(name))
     }
 
+    /// Whether the object is of a recording that is known here. The store is not asked.
+    fn is_here(&self, name: &StreamName, archived: ArchivedObject) -> bool {
+        let ArchivedObject { session, object } = archived;
+        let stored = StoredObject { name: name.clone(), session, object };
+        let is_known = self.shared.catalog().has_session(&stored);
+        is_known || self.shared.running.as_ref().is_some_and(|running| running.spooled(&stored).is_some())
+    }
+
     /// Whether there is no store at the moment.
     fn is_off(&self) -> bool {
         self.shared.running.as_ref().is_some_and(|running| !running.is_on())
@@ -349,14 +357,18 @@ impl Archive {
 
 impl RecordedObjects for Archive {
     fn find(&self, request: RecordedRequest<'_>, wake: &Arc<dyn Wake>) -> Option<Arc<Growing>> {
-        let RecordedRequest { name, rest, query, is_live } = request;
+        let RecordedRequest { name, rest, query, is_live, is_elsewhere } = request;
         if rest.strip_prefix(ARCHIVE_FOLDER).is_some_and(|rest| rest.starts_with('/')) {
             return match rest.parse() {
                 // The store is not asked for names that viewers invent; another server may have them.
                 _ if self.is_off() || !self.has(name) => None,
                 Err(_) => Some(unknown_object(wake)),
+                Ok(archived) if is_elsewhere && !self.is_here(name, archived) => None,
                 Ok(archived) => Some(self.segment(name, archived, wake)),
             };
+        }
+        if is_elsewhere {
+            return None;
         }
         let object: Object = rest.parse().ok()?;
         let is_listed = matches!(

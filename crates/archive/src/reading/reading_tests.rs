@@ -200,7 +200,8 @@ impl Bench {
 
     fn find(&self, rest: &str, query: &str, is_live: bool) -> Option<Arc<Growing>> {
         let name = name();
-        self.recordings.find(RecordedRequest { name: &name, rest, query, is_live }, &self.wake)
+        self.recordings
+            .find(RecordedRequest { name: &name, rest, query, is_live, is_elsewhere: false }, &self.wake)
     }
 
     /// Status and text of an answer, once it is there.
@@ -348,6 +349,25 @@ fn refusals_say_what_is_wrong() {
 }
 
 #[test]
+fn what_another_server_has_now_is_asked_for_there_unless_its_recording_is_known_here() {
+    let shelf = Handle::default();
+    let session = store(&shelf, ago(100), 0..3, true);
+    let bench = Bench::of(shelf, None);
+    let (name, object) = (name(), format!("archive/{session}/video/1.m4s"));
+    let ask = |rest: &str, query: &str| {
+        let request = RecordedRequest { name: &name, rest, query, is_live: false, is_elsewhere: true };
+        bench.recordings.find(request, &bench.wake)
+    };
+    for query in ["", "from=-5m"] {
+        assert!(bench.find("index.m3u8", query, false).is_some() && ask("index.m3u8", query).is_none());
+    }
+    assert!(ask(&object, "").is_none());
+    // Players that have a playlist of it go on.
+    assert_eq!(bench.get("video.m3u8", "from=-1h").0, 200);
+    assert_eq!(ask(&object, "").map(|growing| read(&growing).0), Some(200));
+}
+
+#[test]
 fn what_strangers_ask_for_is_bounded_before_the_store_is_asked() {
     let shelf = Handle::default();
     let session = store(&shelf, ago(100), 0..3, true);
@@ -362,7 +382,7 @@ fn what_strangers_ask_for_is_bounded_before_the_store_is_asked() {
     assert!(status == 404 && text.contains("in the future"), "{text}");
     let invented = StreamName::parse("invented").unwrap();
     let ask = |rest: &str, query: &str| {
-        let request = RecordedRequest { name: &invented, rest, query, is_live: false };
+        let request = RecordedRequest { name: &invented, rest, query, is_live: false, is_elsewhere: false };
         bench.recordings.find(request, &bench.wake)
     };
     assert!(ask("index.m3u8", "from=-1m").is_none() && ask("index.m3u8", "").is_none());

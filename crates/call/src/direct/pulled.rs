@@ -89,6 +89,7 @@ impl PulledSource {
             alternates: Vec::new(),
             mux: Some(Mux::MpegTs),
             ca,
+            via: None,
         };
         let table = Arc::new(PullTable::new(&[pull], &PullTable::default()));
         let is_running = AtomicBool::new(true);

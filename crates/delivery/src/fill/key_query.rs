@@ -12,6 +12,13 @@ impl KeyQuery {
         KeyQuery(Some(names.into_iter().collect()))
     }
 
+    /// The same, and the parameters of these names.
+    #[must_use]
+    pub fn and(&self, names: &[&str]) -> KeyQuery {
+        let more = names.iter().map(|&name| name.to_owned());
+        KeyQuery(self.0.as_ref().map(|known| known.iter().cloned().chain(more).collect()))
+    }
+
     /// What of `query` counts: the parameters that do, as they are written and in their order. The upstream server is asked
     /// with the same: what is not in an object's name must not change the object.
     pub fn select<'a>(&self, query: &'a str) -> Cow<'a, str> {
@@ -51,6 +58,8 @@ mod tests {
             assert_eq!(hls.select(query), kept, "{query}");
         }
         assert_eq!(only(&[]).select("a=1&b"), "");
+        assert_eq!(only(&["a"]).and(&["from", "to"]).select("a=1&b=2&from=-5m&x"), "a=1&from=-5m");
+        assert_eq!(KeyQuery::default().and(&["from"]).select("a=1"), "a=1");
         assert_eq!(KeyQuery::default().select("a=1&&b"), "a=1&&b");
     }
 

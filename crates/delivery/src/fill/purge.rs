@@ -51,6 +51,10 @@ impl Purge {
             None => self.is_about(None, key),
             Some((route, rest)) => {
                 let target = rest.rsplit_once(' ').map_or(rest, |(_, target)| target);
+                // Of a node of a cluster, by its number.
+                if route.starts_with('@') {
+                    return self.is_about(None, target);
+                }
                 route.parse().is_ok_and(|route| self.is_about(Some(route), target))
             }
         }
@@ -70,6 +74,13 @@ mod tests {
             route(Some("a.example"), None, None),
             route(None, Some("/vod"), Some("/vod")),
         ]
+    }
+
+    #[test]
+    fn objects_of_other_nodes_are_purged_by_their_path() {
+        let purge = Purge::new(std::iter::empty::<&Route>(), "/live/a/1.m4s", false).unwrap();
+        assert!(purge.is_about_key("@0 7 /live/a/1.m4s?x") && !purge.is_about_key("@0 7 /live/b/1.m4s"));
+        assert!(Purge::everything().is_about_key("@12 0 /live/a/1.m4s"));
     }
 
     fn is_purged(path: &str, is_prefix: bool, host: &str, asked: &str, query: &str) -> bool {

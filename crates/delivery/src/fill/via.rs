@@ -45,6 +45,16 @@ impl Via {
         Via { names: newest.iter().map(|&name| name.to_owned()).collect() }
     }
 
+    /// Whether the request has come by no server of this program.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Servers of this program by which the request has come, at most [`HOPS_MAX`].
+    pub fn hops(&self) -> u32 {
+        self.names.len() as u32
+    }
+
     /// The field's value for the next server, with `own` behind them. At most some hundred bytes, whatever came.
     pub fn then(&self, own: &str) -> String {
         let names = self.names.iter().map(String::as_str).chain([own]);
@@ -79,6 +89,12 @@ mod tests {
         assert_eq!(server_name(255), OWN);
         let [a, b] = [1, 2].map(server_name);
         assert_eq!(then(""), format!("1.1 {OWN}"));
+        let came_by =
+            |fields: &str| Via::of(&request("GET / HTTP/1.1", &format!("Host: h\r\n{fields}")).headers);
+        assert!(
+            came_by("Via: 1.1 squid.example\r\n").is_empty()
+                && !came_by(&format!("Via: 1.1 {a}\r\n")).is_empty()
+        );
         assert_eq!(
             then(&format!("Via: 1.1 {a} (a comment), HTTP/2 proxy.example\r\nVia: 1.0 {b}\r\n")),
             format!("1.1 {a}, 1.1 {b}, 1.1 {OWN}")

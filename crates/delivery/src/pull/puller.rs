@@ -151,6 +151,9 @@ pub struct Puller {
     /// How many of them have failed since a stream came, or all had failed.
     #[serde(default)]
     failed_in_a_row: usize,
+    /// By which servers the stream is asked for (`Via`, RFC 9110 §7.6.3).
+    #[serde(default)]
+    via: Option<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -184,6 +187,7 @@ impl Puller {
             alternates: Vec::new(),
             turn: 0,
             failed_in_a_row: 0,
+            via: None,
         }
     }
 
@@ -192,6 +196,11 @@ impl Puller {
     pub fn with_alternates(mut self, alternates: Vec<Url>) -> Puller {
         self.alternates = alternates;
         self
+    }
+
+    /// Has the next requests tell servers by `via` where they have come by (`Via`, RFC 9110 §7.6.3).
+    pub fn set_via(&mut self, via: Option<String>) {
+        self.via = via;
     }
 
     /// Whom the next attempt asks, or this one does: 0 is the source, 1 the first alternate.
@@ -251,7 +260,10 @@ impl Puller {
     pub fn handle_connected(&mut self, now: Time) {
         let (State::Connecting { .. }, Some(url)) = (&self.state, self.visited.last()) else { return };
         // Nothing but what we can read: else a cache on the way might compress.
-        let request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
+        let mut request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
+        if let Some(via) = &self.via {
+            request = request.with_header("Via", via);
+        }
         let client = Box::new(request.client(Limits::DEFAULT));
         self.outputs.push_back(Output::Send(request.without_body()));
         self.state = State::Head { since: now, client };

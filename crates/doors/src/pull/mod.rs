@@ -65,6 +65,8 @@ pub struct Pull {
     /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
     /// that the system trusts.
     pub ca: Option<PathBuf>,
+    /// By which servers an HTTP source is asked (`Via`, RFC 9110 §7.6.3); `None`: nothing is said of it.
+    pub via: Option<String>,
 }
 
 /// A server with streams that are pulled.

@@ -65,6 +65,8 @@ pub(super) struct PullEntry {
     pub(super) mux: Mux,
     /// The authorities that it trusts.
     pub(super) roots: Roots,
+    /// By which servers it is asked for from now on.
+    via: Mutex<Option<String>>,
     note: Mutex<Note>,
     picture_losses: AtomicU64,
 }
@@ -75,11 +77,21 @@ pub(super) fn roots(ca: Option<PathBuf>) -> Roots {
 }
 
 impl PullEntry {
-    /// Whether it is about the same.
+    /// Whether it is about the same. By which servers it is asked for may change while it goes on.
     fn is_like(&self, other: &PullEntry) -> bool {
-        let PullEntry { source, alternates, names, mux, roots, note: _, picture_losses: _ } = self;
+        let PullEntry { source, alternates, names, mux, roots, via: _, note: _, picture_losses: _ } = self;
         (source, alternates, names) == (&other.source, &other.alternates, &other.names)
             && (mux, roots) == (&other.mux, &other.roots)
+    }
+
+    /// By which servers it is asked for: what a request says that is sent now.
+    pub(super) fn via(&self) -> Option<String> {
+        // It is replaced as a whole.
+        self.via.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_via(&self, via: Option<String>) {
+        *self.via.lock().unwrap_or_else(PoisonError::into_inner) = via;
     }
 
     /// The URL of the server that is asked, by its number: the source is 0, its alternates follow.
@@ -141,26 +153,37 @@ pub struct PullTable {
     by_name: BTreeMap<StreamName, usize>,
 }
 
+/// What tells one source from another in one table: also the authorities that it trusts, and by which servers it is asked.
+type SourceKey = (Source, Vec<Url>, Mux, (Option<PathBuf>, Option<String>));
+
 impl PullTable {
     /// An entry for each source that differs; a name that is given twice keeps its first source. Entries of `former`
     /// for the same streams stay.
     pub fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
-        let mut by_source = BTreeMap::<(Source, Vec<Url>, Mux, Option<PathBuf>), Vec<StreamName>>::new();
+        let mut by_source = BTreeMap::<SourceKey, Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
                 let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
-                let source = (pull.source.clone(), pull.alternates.clone(), mux, pull.ca.clone());
+                let trust = (pull.ca.clone(), pull.via.clone());
+                let source = (pull.source.clone(), pull.alternates.clone(), mux, trust);
                 by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
         let entries: Vec<_> = by_source
             .into_iter()
-            .map(|((source, alternates, mux, ca), names)| {
+            .map(|((source, alternates, mux, (ca, via)), names)| {
                 let (roots, note, picture_losses) = (roots(ca), Mutex::default(), AtomicU64::default());
-                let entry = PullEntry { source, alternates, names, mux, roots, note, picture_losses };
-                let kept = former.iter().find(|former| former.is_like(&entry)).cloned();
-                kept.unwrap_or_else(|| Arc::new(entry))
+                let of_entry = Mutex::new(via.clone());
+                let entry =
+                    PullEntry { source, alternates, names, mux, roots, via: of_entry, note, picture_losses };
+                match former.iter().find(|former| former.is_like(&entry)) {
+                    Some(kept) => {
+                        kept.set_via(via);
+                        Arc::clone(kept)
+                    }
+                    None => Arc::new(entry),
+                }
             })
             .collect();
         for (index, entry) in entries.iter().enumerate() {
@@ -201,6 +224,12 @@ impl PullTable {
         self.by_name.get(name).map_or(Mux::default(), |index| self.entries[*index].mux)
     }
 
+    /// Whether this is what is pulled under the name of `pull`, whatever else has asked for that name.
+    pub fn has_pull(&self, pull: &Pull) -> bool {
+        let entry = self.by_name.get(&pull.name).map(|index| &self.entries[*index]);
+        entry.is_some_and(|entry| entry.source == pull.source && entry.alternates == pull.alternates)
+    }
+
     /// Whether `name` is a pulled stream's.
     pub fn has(&self, name: &StreamName) -> bool {
         self.by_name.contains_key(name)
@@ -231,6 +260,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: ca.map(PathBuf::from),
+            via: None,
         };
         let pull = |name: &str, source: &str| trusting(name, source, None);
         let entries = PullTable::new(
@@ -261,6 +291,7 @@ mod tests {
             alternates: Vec::new(),
             mux: None,
             ca: None,
+            via: None,
         }
     }
 
@@ -292,6 +323,13 @@ mod tests {
         };
         assert!(is_kept(one.clone()));
         assert!(is_kept(Pull { mux: Some(Mux::MpegTs), ..one.clone() }), "that is what it is anyway");
+        let via = Some("1.1 a".to_owned());
+        assert!(is_kept(Pull { via: via.clone(), ..one.clone() }), "a stream goes on");
+        assert_eq!(
+            table.iter().next().unwrap().via(),
+            via,
+            "and its next request says by which servers it comes"
+        );
         for other in [
             Pull { name: name("b"), ..one.clone() },
             Pull { source: Source::parse("https://h/y").unwrap(), ..one.clone() },
@@ -308,6 +346,8 @@ mod tests {
         let table =
             PullTable::new(&[pull("a", "http://h/x.flv"), pull("a", "http://h/y")], &PullTable::default());
         assert_eq!((table.iter().count(), table.mux(&name("a"))), (1, Mux::Flv));
+        assert!(table.has_pull(&pull("a", "http://h/x.flv")));
+        assert!(!table.has_pull(&pull("a", "http://h/y")) && !table.has_pull(&pull("b", "http://h/x.flv")));
         assert!(table.has(&name("a")) && !table.has(&name("b")) && !table.is_empty());
         assert_eq!(table.mux(&name("b")), Mux::MpegTs);
         assert!(PullTable::default().is_empty());

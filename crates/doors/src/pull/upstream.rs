@@ -260,6 +260,7 @@ impl Upstream {
                     return self.puller.handle_failure(PullError::Connect(error.to_string()), context.now);
                 }
             }
+            self.puller.set_via(self.entry.via());
             self.puller.handle_connected(context.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {

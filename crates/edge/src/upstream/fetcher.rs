@@ -3,6 +3,7 @@
 use super::super::cache::{Cache, Job};
 use super::super::disk::Disk;
 use super::super::fetch_mailbox::{FetchMailbox, FetchMessage};
+use super::super::nodes::Nodes;
 use super::exchange::{Exchange, Fetch};
 use super::line::{Around, Line, READ_BYTES, Turned, token};
 use super::server::Server;
@@ -65,6 +66,8 @@ pub(crate) struct Fetcher {
     servers: Vec<Server>,
     /// Which of them have the same.
     groups: Vec<Range<usize>>,
+    /// Servers that come to be known later, each a group of its own.
+    nodes: Arc<Nodes>,
     lines: Vec<Option<Line>>,
     generations: u32,
     waiting: Waiting,
@@ -113,6 +116,7 @@ impl Fetcher {
             connector,
             servers,
             groups,
+            nodes: Arc::default(),
             lines: Vec::new(),
             generations: 0,
             waiting: Waiting::default(),
@@ -122,6 +126,11 @@ impl Fetcher {
             peak_bytes: 0,
         };
         Ok((fetcher, mailbox))
+    }
+
+    /// Where servers are noted that come to be known later.
+    pub(crate) fn nodes(&self) -> Arc<Nodes> {
+        Arc::clone(&self.nodes)
     }
 
     /// Fetches until it is told to end.
@@ -188,7 +197,29 @@ impl Fetcher {
         self.groups.get(fetch.job.group).cloned().unwrap_or_default()
     }
 
+    /// Takes up the servers that have come to be known since.
+    fn add_nodes(&mut self) {
+        let configured = self.settings.groups().count();
+        for url in self.nodes.after(self.groups.len().saturating_sub(configured)) {
+            if url.tls() && self.connector.is_none() {
+                let roots = self.settings.ca.clone().map_or(Roots::System, Roots::File);
+                match Connector::new(&roots, Accept::RegularFile) {
+                    Ok(connector) => self.connector = Some(connector),
+                    Err(error) => {
+                        tracing::error!(server = %url.authority(), %error, "no server is asked over TLS");
+                    }
+                }
+            }
+            let at = self.servers.len();
+            self.servers.push(Server::new(url, self.clock.utc().as_nanos() ^ at as u64));
+            self.groups.push(at..at + 1);
+        }
+    }
+
     fn handle_message(&mut self, message: FetchMessage, now: Time) {
+        if matches!(&message, FetchMessage::Job(job) if job.group >= self.groups.len()) {
+            self.add_nodes();
+        }
         match message {
             // Behind those that wait.
             FetchMessage::Job(job) if self.waiting.has(job.group) => self.waiting.push(Fetch::new(*job, now)),

@@ -195,6 +195,8 @@ impl Line {
                 let session = connector.connect(server.host()).map_err(io::Error::other)?;
                 Wire::Secured(connection, Box::new(session))
             }
+            // What is asked for over TLS is never asked for in the open.
+            (true, None) => return Err(io::Error::other("there is no TLS to reach it by")),
             _ => Wire::Plain(connection),
         });
         Ok(())

@@ -13,11 +13,12 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
 use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading, RecordedRequest, Wake};
-use glassline_streams::Live;
 use glassline_streams::presence::subscriber;
+use glassline_streams::{Live, Whereabouts};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a request for something of a stream's is answered with.
 enum StreamAnswer {
@@ -58,14 +59,34 @@ fn find_upstream(
         return None;
     }
     if edge.is_loop(&request.headers) {
-        let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
-        return Some(Err(problem(508, "the servers ask each other in a circle", words)));
+        return Some(Err(circle()));
     }
     let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
     let route = located.route.and_then(|route| edge.settings().routes.get(route));
     let is_own = route.is_some_and(|route| route.own_pages);
     let (reading, status) = edge.find(located, Via::of(&request.headers), subscriber(peer), context.now);
     Some(Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own }))
+}
+
+/// The answer to a request that has come by this server before.
+fn circle() -> Response {
+    let words = "The request has come by this server before: the servers that it asks lead back to it. Mend [upstream], or the \
+                 streams of [cluster] static.";
+    problem(508, "the servers ask each other in a circle", words)
+}
+
+/// The answer to a server that asks for a stream of which nothing comes here either: two servers that are pulled from by each other would
+/// each take its own old bytes for a new stream.
+fn waits_too() -> Response {
+    let words = "This server pulls the stream, and nothing of it comes at the moment. Try again shortly, or ask another server.";
+    problem(503, "the stream is waited for here, too", words).with_header("Retry-After", "1")
+}
+
+/// The answer where the server that has the stream cannot be reached.
+fn away(retry_after: Duration) -> Response {
+    let words = "The server of the cluster that had this stream is away, or this one has just begun and does not know it yet; GET /api/cluster says more. Try again shortly.";
+    let seconds = retry_after.as_secs().max(1).to_string();
+    problem(503, "the stream's server is away", words).with_header("Retry-After", seconds)
 }
 
 /// What is recorded of the stream `name` at `rest` of its presentation. `None` where that is not about recordings, or the presentation
@@ -81,10 +102,13 @@ fn find_recorded(
     if hub.is_presented_upstream(name) {
         return None;
     }
+    // Servers may have one store, or the stream may have been here before: at an address all of them give what the one gives that has the
+    // stream now, live and recorded.
+    let is_elsewhere = matches!(hub.whereabouts(name), Whereabouts::At { .. } | Whereabouts::Away { .. });
     // A presentation that has ended is kept for a while, so that its players see its end.
     let is_live =
         hub.presentations.have(name) || hub.streams.find(name).is_some() || hub.ladder(name).is_some();
-    let asked = RecordedRequest { name, rest, query: &request.query, is_live };
+    let asked = RecordedRequest { name, rest, query: &request.query, is_live, is_elsewhere };
     let wake = Arc::clone(&hub.inboxes) as Arc<dyn Wake>;
     let reading = Reading::new(recorded.find(asked, &wake)?);
     Some(StreamAnswer::Object {
@@ -174,10 +198,14 @@ impl Connection {
             if let Some(recorded) = find_recorded(&name, rest, request, context) {
                 return Ok(recorded);
             }
-            if context.hub.is_presented_upstream(&name)
-                && let Some(found) = self.find_fetched(&name, request, context)
-            {
-                return found;
+            if context.hub.is_presented_upstream(&name) {
+                if let Some(found) = self.find_fetched(&name, request, context) {
+                    return found;
+                }
+                if context.hub.demands.are_of_another(&name) {
+                    // Its server is about to be told of, or another publisher is: what is made here meanwhile would have other numbers.
+                    return Err(shared(away(Duration::from_secs(1))));
+                }
             }
             return self
                 .find_packaged(&name, rest, request, context)
@@ -188,10 +216,27 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
-        if context.hub.streams.find(&name).is_none()
-            && let Some(begins) = context.hub.demand(&name, mux, context.now)
+        let live = context.hub.streams.find(&name);
+        if let Some(edge) = context.hub.edge()
+            && (live.is_none() || context.hub.demands.is_pulled(&name))
         {
-            return Ok(StreamAnswer::Later(begins));
+            // What is here only since it is pulled is not given back to the server that it is pulled from.
+            if edge.is_loop(&request.headers) {
+                return Err(circle());
+            }
+            let waits = live.as_ref().is_some_and(|live| live.published_since().is_none());
+            if waits && !Via::of(&request.headers).is_empty() && context.hub.demands.may_go_round(&name) {
+                return Err(waits_too());
+            }
+        }
+        if live.is_none() {
+            if let Whereabouts::Away { retry_after } = context.hub.whereabouts(&name) {
+                return Err(away(retry_after));
+            }
+            let via = Via::of(&request.headers);
+            if let Some(begins) = context.hub.demand(&name, mux, &via, context.now) {
+                return Ok(StreamAnswer::Later(begins));
+            }
         }
         find_watched(&name, mux, context).map(StreamAnswer::Stream)
     }
@@ -220,7 +265,22 @@ impl Connection {
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Option<Result<StreamAnswer, Response>> {
-        let found = find_upstream(request, self.peer.ip(), context)?;
+        let found = match context.hub.whereabouts_of_presentation(name) {
+            Whereabouts::Unknown => find_upstream(request, self.peer.ip(), context)?,
+            Whereabouts::Here => return None,
+            Whereabouts::Away { retry_after } => return Some(Err(away(retry_after))),
+            Whereabouts::At { servers, epoch } => {
+                let edge = context.hub.edge()?;
+                if edge.is_loop(&request.headers) {
+                    return Some(Err(circle()));
+                }
+                let (at, place) = ((servers.first()?, epoch), (&*request.path, &*request.query));
+                let via = Via::of(&request.headers);
+                let (reading, status) =
+                    edge.find_at(at, place, via, subscriber(self.peer.ip()), context.now)?;
+                Ok(Upstream { reading, source: ObjectSource::Upstream(status), is_own: false })
+            }
+        };
         Some(found.map(|Upstream { reading, source, .. }| {
             let carries_token = context.settings.rules.of(name).watch.key.is_some();
             // What was refused a moment ago may be there by now.

@@ -129,6 +129,11 @@ impl Fetching {
         self.body.is_none().then_some(self.since)
     }
 
+    /// How long it waits for that at most.
+    pub(super) fn waiting_time(&self, settings: &Settings) -> Duration {
+        settings.waiting_time(&self.request.headers)
+    }
+
     /// Notes how far its peer is. Returns whether that has taken nothing for too long while others wait for it: memory is short
     /// then, and their object keeps only what the slowest of them needs. Called now and then.
     pub(super) fn note_progress(&mut self, now: Time) -> bool {

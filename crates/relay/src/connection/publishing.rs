@@ -224,6 +224,9 @@ pub(super) fn publish_refusal(error: &AcquireError) -> Response {
         AcquireError::Inside { .. } => {
             (409, "Choose another name; the server's configuration has an encoder for this one.")
         }
+        AcquireError::Elsewhere { .. } => {
+            (409, "Publish there, wait until that publisher ends, or choose another name.")
+        }
         AcquireError::TooMany { .. } => {
             (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
         }

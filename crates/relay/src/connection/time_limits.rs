@@ -33,7 +33,10 @@ impl Connection {
                 stalled
             }
             Role::Fetching(fetching) => {
-                if fetching.waits_since().is_some_and(|since| now.since(since) >= settings.object_timeout) {
+                if fetching
+                    .waits_since()
+                    .is_some_and(|since| now.since(since) >= fetching.waiting_time(settings))
+                {
                     context.hub.counters.timed_out.increment();
                     fetching.leave(self.id);
                     let words = "What was asked for did not come in time; read the playlist again.";
@@ -49,14 +52,14 @@ impl Connection {
                 is_in_the_way
             }
             Role::Awaiting(awaiting) => {
-                if now.since(awaiting.since) >= settings.object_timeout {
+                if now.since(awaiting.since) >= settings.waiting_time(&awaiting.request.headers) {
                     context.hub.counters.timed_out.increment();
                     self.refuse_awaiting(context);
                 }
                 false
             }
             Role::Preparing(preparing) => {
-                if now.since(preparing.since) >= settings.object_timeout {
+                if now.since(preparing.since) >= settings.waiting_time(&preparing.request.headers) {
                     context.hub.counters.timed_out.increment();
                     self.refuse_preparing(context);
                 }

@@ -255,6 +255,25 @@ fn an_object_that_does_not_begin_in_time_is_refused_and_one_that_has_is_not() {
 }
 
 #[test]
+fn a_server_that_asks_is_told_before_it_takes_this_one_for_broken() {
+    let server = |digit: u32| format!("1.1 glassline-{}", digit.to_string().repeat(16));
+    for hops in [1, 2, 12] {
+        let via: Vec<String> = (0..hops).map(|hop| server(hop % 10)).collect();
+        let (mut stage, _growing) = fetching(&ask(&format!("Via: {}\r\n", via.join(", "))), Object::new());
+        let patience = stage.settings.upstream_patience;
+        // It waits for its own clients' sake, and is itself waited for in turn.
+        let limit = patience * (10 - hops.min(5)) / 10;
+        assert!(!stage.pass(limit - Duration::from_nanos(1)) && stage.heard().is_empty());
+        assert!(!stage.pass(Duration::from_nanos(1)));
+        assert_eq!(one(&mut stage).status, 503, "{hops}");
+    }
+    // What is no server of this program waits as each client.
+    let (mut stage, _growing) = fetching(&ask("Via: 1.1 squid.example\r\n"), Object::new());
+    let limit = stage.settings.object_timeout;
+    assert!(!stage.pass(limit - Duration::from_nanos(1)) && stage.heard().is_empty());
+}
+
+#[test]
 fn a_client_that_goes_while_it_waits_is_forgotten() {
     let (mut stage, growing) = fetching(&ask(""), Object::new());
     assert_eq!(growing.waiting(), 1);

@@ -1,0 +1,230 @@
+//! `glassline cluster`: what a server knows of its cluster.
+
+use crate::trust::Trust;
+use crate::{failure, output};
+use anyhow::Result;
+use glassline_delivery::http1::Url;
+use glassline_inspect::http::Response;
+use glassline_io::clock::Clock;
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// More than 65,536 streams take.
+const ANSWER_MAX_BYTES: usize = 16 << 20;
+
+/// Show what a server knows of the other servers of its cluster
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Status(StatusArgs),
+}
+
+/// Show which servers there are, and which of them has which stream
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+struct StatusArgs {
+    /// The server that is asked; it answers operators, as /metrics
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    server: Url,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline cluster status
+  glassline cluster status --server http://10.0.0.1:8080 --json";
+
+/// What is shown of `GET /api/cluster`.
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default, rename = "static")]
+    places: Vec<Place>,
+    node: Option<String>,
+    registry: Option<Registry>,
+    #[serde(default)]
+    nodes: Vec<Node>,
+    #[serde(default)]
+    streams: Vec<Stream>,
+    #[serde(default)]
+    unread: Vec<Unread>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    pattern: String,
+    server: String,
+}
+
+#[derive(Deserialize)]
+struct Registry {
+    heard: bool,
+    bucket: String,
+    server: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    twin: bool,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    name: String,
+    address: String,
+    zone: String,
+    version: String,
+    viewers: u64,
+    alive: bool,
+    leaving: bool,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    name: String,
+    node: String,
+    epoch: u64,
+    live: bool,
+}
+
+#[derive(Deserialize)]
+struct Unread {
+    name: String,
+    error: String,
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.action {
+        Action::Status(args) => status(args),
+    }
+}
+
+fn status(args: &StatusArgs) -> Result<()> {
+    let body = fetch(args)?;
+    if args.json {
+        return output::print(&format!("{}\n", body.trim_end()));
+    }
+    let report = serde_json::from_str::<Report>(&body).map_err(|error| {
+        failure::failed(
+            format!("{}: the answer is none of a server of glassline: {error}", args.server),
+            "ask a server of this version",
+        )
+    })?;
+    output::print(&shown(&report))
+}
+
+fn fetch(args: &StatusArgs) -> Result<String> {
+    let base = args.server.target().trim_end_matches('/').to_owned();
+    let url = args.server.at(&format!("{base}/api/cluster"));
+    let refused =
+        |error: &dyn std::fmt::Display, advice: &str| failure::failed(format!("{url}: {error}"), advice);
+    let trust = if url.tls() { Some(args.trust.connector()?) } else { None };
+    let deadline = Clock.now() + ANSWER_TIMEOUT;
+    let mut response = Response::get(&url, trust.as_ref(), deadline)
+        .map_err(|error| refused(&error, "look whether the server runs, and at this address"))?;
+    let status = response.head().status;
+    if status != 200 {
+        let advice = "ask on the server's own machine, from its [admin] networks or by its admin listener";
+        return Err(refused(&format!("the server answered {status}"), advice));
+    }
+    let (mut body, mut room) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let count = response
+            .read(&mut room, deadline)
+            .map_err(|error| refused(&error, "the answer broke off; ask again"))?;
+        body.extend_from_slice(&room[..count]);
+        if count == 0 || body.len() > ANSWER_MAX_BYTES {
+            break;
+        }
+    }
+    String::from_utf8(body).map_err(|error| refused(&error, "ask a server of glassline"))
+}
+
+fn shown(report: &Report) -> String {
+    let mut text = String::new();
+    match (&report.registry, &report.node) {
+        (Some(registry), Some(node)) => {
+            let server = registry.server.as_deref().unwrap_or("no server yet");
+            let _ = match (registry.heard, &registry.error) {
+                (true, _) => writeln!(text, "{node}: bucket {} at {server}", registry.bucket),
+                (false, Some(error)) => writeln!(
+                    text,
+                    "{node}: bucket {} is NOT heard ({error}); what follows was heard last",
+                    registry.bucket
+                ),
+                (false, None) => writeln!(text, "{node}: bucket {} is not heard yet", registry.bucket),
+            };
+            if registry.twin {
+                let _ = writeln!(
+                    text,
+                    "ANOTHER SERVER has the name {node}; give one of them another [cluster] node"
+                );
+            }
+        }
+        _ => text.push_str("no registry: [cluster] nats names none\n"),
+    }
+    if !report.nodes.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:<20} {:<9} {:<12} {:>8}  {:<10} ADDRESS",
+            "NODE", "STATE", "ZONE", "VIEWERS", "VERSION"
+        );
+    }
+    for node in &report.nodes {
+        let state = match (node.alive, node.leaving) {
+            (_, true) => "leaving",
+            (true, false) => "alive",
+            (false, false) => "away",
+        };
+        let Node { name, zone, viewers, version, address, .. } = node;
+        let _ = writeln!(text, "{name:<20} {state:<9} {zone:<12} {viewers:>8}  {version:<10} {address}");
+    }
+    if !report.streams.is_empty() {
+        let _ = writeln!(text, "\n{:<32} {:<20} {:<6} {:>8}", "STREAM", "NODE", "STATE", "EPOCH");
+    }
+    for Stream { name, node, epoch, live } in &report.streams {
+        let state = if *live { "live" } else { "ended" };
+        let _ = writeln!(text, "{name:<32} {node:<20} {state:<6} {epoch:>8}");
+    }
+    for Unread { name, error } in &report.unread {
+        let _ = writeln!(text, "\n{name}: {error}");
+    }
+    if !report.places.is_empty() {
+        let _ = writeln!(text, "\n{:<32} SERVER", "STATIC");
+    }
+    for Place { pattern, server } in &report.places {
+        let _ = writeln!(text, "{pattern:<32} {server}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_that_is_not_heard_is_told_in_words() {
+        let text = r#"{"static":[{"pattern":"b-*","server":"http://h/"}],"node":"a","registry":{"heard":false,"server":null,
+            "bucket":"glassline","error":"timed out","claims":1},"nodes":[{"name":"a","address":"http://i/","zone":"z","version":"1",
+            "viewers":3,"alive":true,"leaving":false,"own":true}],"streams":[{"name":"s","node":"a","epoch":7,"live":true}],
+            "unread":[{"name":"x","error":"a later form"}]}"#;
+        let shown = shown(&serde_json::from_str(text).unwrap());
+        for words in
+            ["a: bucket glassline is NOT heard (timed out)", "alive", "live", "x: a later form", "b-*"]
+        {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        let alone = serde_json::from_str(r#"{"static":[]}"#).unwrap();
+        assert_eq!(super::shown(&alone), "no registry: [cluster] nats names none\n");
+    }
+}

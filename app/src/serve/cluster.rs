@@ -1,0 +1,254 @@
+//! The part of a server in a cluster: begun and ended as the configuration says, and told of at `/api/cluster` and in `/metrics`.
+
+use crate::config::Cluster;
+use glassline_relay::Hub;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(feature = "cluster")]
+use glassline_cluster::{Cluster as Running, Figures, Member, Status};
+#[cfg(not(feature = "cluster"))]
+use without::Status;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Membership {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What it was begun with.
+    begun: Option<Cluster>,
+    #[cfg(feature = "cluster")]
+    running: Option<Running>,
+    /// What the cluster asks of this server; the cluster itself does not keep it.
+    #[cfg(feature = "cluster")]
+    server: Option<Arc<dyn glassline_cluster::Server>>,
+}
+
+/// Streams that the configuration places at another server.
+#[derive(Serialize)]
+struct StaticPlace {
+    /// A name, or what names begin with and a `*`.
+    pattern: String,
+    server: String,
+}
+
+/// `GET /api/cluster`.
+#[derive(Serialize)]
+pub(super) struct Report {
+    #[serde(rename = "static")]
+    places: Vec<StaticPlace>,
+    #[serde(flatten)]
+    status: Option<Status>,
+}
+
+impl Membership {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes part as `config` says, in nothing where it names no NATS. What is so already goes on. One thread alone calls this.
+    pub(super) fn arrange(&self, config: &Cluster, hub: &Arc<Hub>) {
+        let wanted = Some(config).filter(|config| !config.nats.is_empty());
+        let mut state = self.lock();
+        // The map is the relay's own business.
+        let is_like = |begun: &Cluster, wanted: &Cluster| {
+            Cluster { places: wanted.places.clone(), ca: wanted.ca.clone(), ..begun.clone() } == *wanted
+        };
+        match (&state.begun, wanted) {
+            (None, None) => return,
+            (Some(begun), Some(wanted)) if is_like(begun, wanted) => return,
+            _ => {}
+        }
+        let former = std::mem::take(&mut *state);
+        // Workers look at the state, and the former one may take a while to leave. It goes before the next begins, which may have the same
+        // name. Until then streams are found by what it has heard: a player takes "not found" for the end.
+        drop(state);
+        // Where the next one takes its place, the others are not told that its streams have ended.
+        let is_same = |begun: &Cluster, wanted: &Cluster| {
+            begun.node == wanted.node && begun.bucket == wanted.bucket && begun.nats == wanted.nats
+        };
+        let goes_on = former.begun.as_ref().zip(wanted).is_some_and(|(begun, wanted)| is_same(begun, wanted));
+        former.end(goes_on);
+        let Some(config) = wanted else { return hub.set_directory(None) };
+        let begun = State::start(config, hub);
+        if begun.begun.is_none() {
+            hub.set_directory(None);
+        }
+        *self.lock() = begun;
+    }
+
+    /// Another process goes on under the name of this one: the others are told nothing. Until it does, streams are found by what was heard
+    /// last.
+    pub(super) fn pause(&self) {
+        let former = std::mem::take(&mut *self.lock());
+        former.end(true);
+    }
+
+    /// The server ends, which the others are told.
+    pub(super) fn end(&self) {
+        let former = std::mem::take(&mut *self.lock());
+        // Others may look at the state while this one takes leave.
+        former.end(false);
+    }
+
+    /// What is known of the cluster is told of without the state's lock.
+    #[cfg(feature = "cluster")]
+    fn member(&self) -> Option<Arc<Member>> {
+        self.lock().running.as_ref().map(|running| Arc::clone(running.member()))
+    }
+
+    fn status(&self) -> Option<Status> {
+        #[cfg(feature = "cluster")]
+        return self.member().map(|member| member.status());
+        #[cfg(not(feature = "cluster"))]
+        return None;
+    }
+
+    /// What there is to tell operators.
+    pub(super) fn report(&self, hub: &Hub) -> Report {
+        let directory = hub.places();
+        let places =
+            directory.entries().map(|(pattern, server)| StaticPlace { pattern, server: server.to_string() });
+        Report { places: places.collect(), status: self.status() }
+    }
+
+    /// Adds its metrics to those of the server.
+    #[cfg_attr(not(feature = "cluster"), expect(clippy::unused_self, reason = "there is nothing to tell"))]
+    pub(super) fn expose(&self, text: &mut String) {
+        #[cfg(feature = "cluster")]
+        if let Some(member) = self.member() {
+            expose(&member.figures(), text);
+        }
+        #[cfg(not(feature = "cluster"))]
+        let _ = text;
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn expose(figures: &Figures, text: &mut String) {
+    use std::fmt::Write as _;
+    let registry = &figures.registry;
+    for (name, kind, help, value) in [
+        ("up", "gauge", "Whether the cluster's registry is heard.", u64::from(registry.heard)),
+        ("sessions_total", "counter", "Connections to the registry that stood.", registry.sessions),
+        ("nodes", "gauge", "Servers of the cluster that are alive.", figures.nodes_alive),
+        (
+            "streams_here",
+            "gauge",
+            "Live streams of the cluster that have their publisher at this server.",
+            figures.streams_here,
+        ),
+        (
+            "streams_elsewhere",
+            "gauge",
+            "Live streams of the cluster that have it at another one.",
+            figures.streams_elsewhere,
+        ),
+        ("claims_total", "counter", "Streams that the registry has given this server.", registry.claims),
+        ("lost_total", "counter", "Streams of this server that went to another one.", registry.lost),
+        ("conflicts_total", "counter", "Claims of this server that came too late.", registry.conflicts),
+        ("requests_failed_total", "counter", "Requests to the registry that failed.", registry.failed),
+        (
+            "entries_unread",
+            "gauge",
+            "Streams with an entry that this version does not read.",
+            figures.entries_unread,
+        ),
+        (
+            "entries_dropped_total",
+            "counter",
+            "Entries of others in the registry that were passed over.",
+            registry.dropped,
+        ),
+    ] {
+        let _ =
+            write!(text, "# HELP glassline_cluster_{name} {help}\n# TYPE glassline_cluster_{name} {kind}\n");
+        let _ = writeln!(text, "glassline_cluster_{name} {value}");
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+impl State {
+    // The configuration refuses it before.
+    fn start(_config: &Cluster, _hub: &Arc<Hub>) -> State {
+        State::default()
+    }
+
+    fn end(self, _goes_on: bool) {}
+}
+
+#[cfg(feature = "cluster")]
+impl State {
+    /// Begins as `config` says. What has not begun is not noted as begun, so that the next reload tries again.
+    fn start(config: &Cluster, hub: &Arc<Hub>) -> State {
+        let node = config.node.as_deref().and_then(glassline_cluster::NodeName::parse);
+        let (Some(node), Some(address)) = (node, config.address.clone()) else { return State::default() };
+        let settings = glassline_cluster::Settings {
+            servers: config.nats.clone(),
+            credentials: config.credentials_file.clone(),
+            ca: config.nats_ca.clone(),
+            bucket: config.bucket.clone(),
+            replicas: config.replicas,
+            node,
+            address,
+            zone: config.zone.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let server = Arc::new(Here(Arc::clone(hub))) as Arc<dyn glassline_cluster::Server>;
+        match Running::start(settings, Arc::downgrade(&server), hub.clock()) {
+            Ok(running) => {
+                hub.set_directory(Some(Arc::clone(running.member()) as _));
+                State { begun: Some(config.clone()), running: Some(running), server: Some(server) }
+            }
+            Err(error) => {
+                tracing::error!(%error, "this server takes no part in the cluster: its thread cannot be started");
+                State::default()
+            }
+        }
+    }
+
+    /// Ends it. The others are told that this server leaves, unless it `goes_on`: another part of the same name begins.
+    fn end(self, goes_on: bool) {
+        let State { running, server, .. } = self;
+        match running {
+            Some(running) if goes_on => running.pause(),
+            running => drop(running),
+        }
+        // Its thread, which asks for this, has ended.
+        drop(server);
+    }
+}
+
+/// This server, as its cluster sees it.
+#[cfg(feature = "cluster")]
+struct Here(Arc<Hub>);
+
+#[cfg(feature = "cluster")]
+impl glassline_cluster::Server for Here {
+    fn publishers(&self) -> Vec<glassline_delivery::policy::StreamName> {
+        self.0.own_publishers()
+    }
+
+    fn viewers(&self) -> u64 {
+        self.0.viewers()
+    }
+
+    fn give_up(&self, name: &glassline_delivery::policy::StreamName) {
+        self.0.give_up(name);
+    }
+
+    fn follow(&self, name: &glassline_delivery::policy::StreamName) {
+        self.0.follow_stream(name);
+    }
+}
+
+/// A program that was built without it.
+#[cfg(not(feature = "cluster"))]
+mod without {
+    /// There is none.
+    #[derive(serde::Serialize)]
+    pub(super) enum Status {}
+}
