@@ -1,13 +1,13 @@
 //! What this server knows of the cluster, where all threads look at it.
 
 use crate::Settings;
-use crate::status::{NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
+use crate::status::{Carrier, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::{self, NodeEntry, Ownership, Place, Run};
+use glassline_delivery::ownership::{self, Carried, Level, NodeEntry, NodeName, Ownership, Place, Run};
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
-use glassline_streams::{Directory, NameRefusal, Whereabouts};
+use glassline_streams::{Directory, Holder, NameRefusal, Whereabouts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,9 @@ pub trait Server: Send + Sync {
 
     /// Viewers of all streams.
     fn viewers(&self) -> u64;
+
+    /// The streams that are pulled from other servers, and may be given on.
+    fn carried(&self) -> BTreeMap<StreamName, Carried>;
 
     /// Another node has the stream: a publisher of it here ends, and viewers here get it from there.
     fn give_up(&self, name: &StreamName);
@@ -155,13 +158,21 @@ impl Member {
         };
         let nodes = ownership.nodes().map(node).collect();
         let names: Vec<_> = ownership.streams().map(|(name, _)| name.clone()).collect();
+        let mut carriers = BTreeMap::<StreamName, Vec<Carrier>>::new();
+        for entry in ownership.carriages().filter(|entry| ownership.is_alive(&entry.run, now)) {
+            for (name, Carried { hops, .. }) in &entry.streams {
+                let carrier = Carrier { node: entry.run.node.to_string(), hops: *hops };
+                carriers.entry(name.clone()).or_default().push(carrier);
+            }
+        }
         let stream = |name: StreamName| {
             let (node, epoch, live) = match ownership.place(&name, now) {
                 Place::Here { epoch } => (self.run.node.to_string(), epoch, true),
                 Place::At { name, epoch, is_live, .. } => (name.to_string(), epoch, is_live),
                 Place::Nowhere => return None,
             };
-            Some(StreamPlace { name: name.to_string(), node, epoch, live })
+            let carriers = carriers.remove(&name).unwrap_or_default();
+            Some(StreamPlace { name: name.to_string(), node, epoch, live, carriers })
         };
         let streams = names.into_iter().filter_map(stream).collect();
         let unread = ownership.unread();
@@ -205,6 +216,15 @@ impl Directory for Member {
             // Another run of its node has begun since.
             Place::At { .. } => Whereabouts::Unknown,
         }
+    }
+
+    fn holders(&self, name: &StreamName, level: Level, from: Option<&NodeName>) -> Vec<Holder> {
+        let holders = self.ownership().holders(name, level, from, self.clock.now());
+        let holder = |holder: ownership::Holder| {
+            let url = holder.address.parse::<Url>().ok()?;
+            Some(Holder { node: holder.node, url, hops: holder.hops })
+        };
+        holders.into_iter().filter_map(holder).collect()
     }
 
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {
