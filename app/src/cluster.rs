@@ -59,6 +59,15 @@ struct Report {
     streams: Vec<Stream>,
     #[serde(default)]
     unread: Vec<Unread>,
+    #[serde(default)]
+    pulled: Vec<Pulled>,
+}
+
+#[derive(Deserialize)]
+struct Pulled {
+    stream: String,
+    node: Option<String>,
+    hops: Option<u8>,
 }
 
 #[derive(Deserialize)]
@@ -196,6 +205,13 @@ fn shown(report: &Report) -> String {
         let state = if *live { "live" } else { "ended" };
         let _ = writeln!(text, "{name:<32} {node:<20} {state:<6} {epoch:>8}");
     }
+    if !report.pulled.is_empty() {
+        let _ = writeln!(text, "\n{:<32} {:<20} {:>4}", "PULLED HERE", "FROM NODE", "HOPS");
+    }
+    for Pulled { stream, node, hops } in &report.pulled {
+        let hops = hops.map_or_else(String::new, |hops| hops.to_string());
+        let _ = writeln!(text, "{stream:<32} {:<20} {hops:>4}", node.as_deref().unwrap_or("none yet"));
+    }
     for Unread { name, error } in &report.unread {
         let _ = writeln!(text, "\n{name}: {error}");
     }
@@ -217,11 +233,18 @@ mod tests {
         let text = r#"{"static":[{"pattern":"b-*","server":"http://h/"}],"node":"a","registry":{"heard":false,"server":null,
             "bucket":"glassline","error":"timed out","claims":1},"nodes":[{"name":"a","address":"http://i/","zone":"z","version":"1",
             "viewers":3,"alive":true,"leaving":false,"own":true}],"streams":[{"name":"s","node":"a","epoch":7,"live":true}],
-            "unread":[{"name":"x","error":"a later form"}]}"#;
+            "unread":[{"name":"x","error":"a later form"}],"pulled":[{"stream":"p","node":"relay-7","hops":2},
+            {"stream":"q","node":null,"hops":null}]}"#;
         let shown = shown(&serde_json::from_str(text).unwrap());
-        for words in
-            ["a: bucket glassline is NOT heard (timed out)", "alive", "live", "x: a later form", "b-*"]
-        {
+        for words in [
+            "a: bucket glassline is NOT heard (timed out)",
+            "alive",
+            "live",
+            "x: a later form",
+            "b-*",
+            "relay-7",
+            "none yet",
+        ] {
             assert!(shown.contains(words), "{words}: {shown}");
         }
         let alone = serde_json::from_str(r#"{"static":[]}"#).unwrap();

@@ -65,21 +65,29 @@ struct Node {
     scratch: Scratch,
 }
 
-pub(crate) fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
+pub(crate) fn config(name: &str, zone: &str, address: SocketAddr, nats: &str, more: &str) -> String {
     format!(
-        "{HASTE}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = 'here'\n"
+        "{HASTE}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = '{zone}'\n"
     )
 }
 
 impl Node {
     fn start(name: &str, nats: &str) -> Node {
-        Node::start_with(name, nats, "")
+        Node::start_in("here", name, nats)
+    }
+
+    fn start_in(zone: &str, name: &str, nats: &str) -> Node {
+        Node::start_by(zone, name, nats, "")
     }
 
     fn start_with(name: &str, nats: &str, more: &str) -> Node {
+        Node::start_by("here", name, nats, more)
+    }
+
+    fn start_by(zone: &str, name: &str, nats: &str, more: &str) -> Node {
         let address = free_address("127.31.9.9");
         let scratch = Scratch::new("node");
-        let file = scratch.write("glassline.toml", config(name, address, nats, more));
+        let file = scratch.write("glassline.toml", config(name, zone, address, nats, more));
         let server = Server::start_at(GLASSLINE, &address.to_string(), &["--config", &file]);
         Node { server, scratch }
     }
@@ -100,13 +108,43 @@ impl Node {
         Some(stream["node"].as_str()?.to_owned())
     }
 
+    /// From which node the stream comes here, and after how many hops.
+    fn pulled(&self, name: &str) -> Option<(String, u64)> {
+        let report = self.report();
+        let pulled = report["pulled"].as_array()?.iter().find(|pulled| pulled["stream"] == name)?.clone();
+        Some((pulled["node"].as_str()?.to_owned(), pulled["hops"].as_u64()?))
+    }
+
+    fn until_pulled(&self, name: &str, node: &str, hops: u64) {
+        let wanted = Some((node.to_owned(), hops));
+        until(&format!("{name} to come from {node}"), || self.pulled(name) == wanted);
+    }
+
+    /// Waits until that node is known to carry the stream.
+    fn until_carried(&self, name: &str, node: &str) {
+        until(&format!("{node} to carry {name}"), || {
+            let report = self.report();
+            let stream = report["streams"]
+                .as_array()
+                .and_then(|all| all.iter().find(|it| it["name"] == name).cloned());
+            let carriers =
+                stream.and_then(|stream| stream["carriers"].as_array().cloned()).unwrap_or_default();
+            carriers.iter().any(|carrier| carrier["node"] == node)
+        });
+    }
+
     fn until_owner(&self, name: &str, node: &str) {
         until(&format!("{name} to be at {node}"), || self.owner(name).as_deref() == Some(node));
     }
 }
 
 fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
-    let nodes = names.map(|name| Node::start(name, &nats.url()));
+    cluster_in(nats, names.map(|name| ("here", name)))
+}
+
+/// Servers, each of a zone.
+fn cluster_in<const N: usize>(nats: &Nats, names: [(&str, &str); N]) -> [Node; N] {
+    let nodes = names.map(|(zone, name)| Node::start_in(zone, name, &nats.url()));
     for node in &nodes {
         until("the registry to be heard", || {
             let report = node.report();
@@ -506,4 +544,78 @@ fn versions_of_a_capture_are_one_presentation_at_each_server() {
     let playlist = |node: &Node| text(node, "/live/hall-90p25/video.m3u8");
     until("the same objects at both", || playlist(&b).is_some_and(|text| Some(text) == playlist(&a)));
     assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
+}
+
+#[test]
+fn a_stream_is_pulled_from_a_carrier_of_the_zone_and_that_is_told() {
+    let test = "a_stream_is_pulled_from_a_carrier_of_the_zone_and_that_is_told";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, one, two, three] =
+        cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two"), ("far", "three")]);
+    let feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    two.until_owner("numbers", "far");
+    one.until_owner("numbers", "far");
+    three.until_owner("numbers", "far");
+    let mut first = watch(&one.server, "numbers");
+    see(&mut first, &mut Check::new(SHAPE), 100);
+    one.until_pulled("numbers", "far", 1);
+    two.until_carried("numbers", "one");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    two.until_pulled("numbers", "one", 2);
+    // A server of the owner's own zone asks the owner.
+    three.until_carried("numbers", "one");
+    see(&mut watch(&three.server, "numbers"), &mut Check::new(SHAPE), 100);
+    three.until_pulled("numbers", "far", 1);
+    let shown = glassline(&["cluster", "status", "--server", &two.server.url("")]).text();
+    let line = shown.lines().skip_while(|line| !line.starts_with("PULLED HERE")).nth(1).unwrap_or_default();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["numbers", "one", "2"], "{shown}");
+    let metrics = get(two.server.address(), "/metrics").text();
+    assert!(metrics.contains("glassline_cluster_streams_pulled{hops=\"2\"} 1\n"), "{metrics}");
+    assert!(!feed.is_over());
+}
+
+/// The number of the run of a server, as its own entry says it.
+fn incarnation_of(nats: &Nats, node: &str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let mut connection = TcpStream::connect(nats.address).unwrap();
+    let lines = BufReader::new(connection.try_clone().unwrap()).lines();
+    let wire = format!("CONNECT {{\"verbose\":false}}\r\nSUB $KV.glassline.node/{node} 1\r\n");
+    connection.write_all(wire.as_bytes()).unwrap();
+    let said = lines.map(Result::unwrap).find(|line| line.starts_with("{\"v\":1,")).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(&said).unwrap();
+    entry["incarnation"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_carrier_that_does_not_have_the_stream_any_more_is_passed_over_at_once() {
+    let test = "a_carrier_that_does_not_have_the_stream_any_more_is_passed_over_at_once";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, one, two] = cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two")]);
+    let _feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    two.until_owner("numbers", "far");
+    // What it had a moment ago is told of still.
+    let run = incarnation_of(&nats, "one");
+    let epoch = two.report()["streams"][0]["epoch"].as_u64().unwrap();
+    let entry =
+        format!(r#"{{"v":1,"node":"one","incarnation":"{run}","streams":{{"numbers":[{epoch},1]}}}}"#);
+    write_entry(&nats, "carries/one", entry.as_bytes());
+    two.until_carried("numbers", "one");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    two.until_pulled("numbers", "far", 1);
+    let metrics = get(two.server.address(), "/metrics").text();
+    let passed = "glassline_cluster_passed_over_total{reason=\"waits\"} 1\n";
+    assert!(metrics.contains(passed) && check.moves == 0, "{metrics}");
+    assert!(one.pulled("numbers").is_none(), "nothing is pulled for another server");
+    // A stranger's entry and one of a later version are told of and left as they are.
+    for (key, value) in [("carries/x", &b"{\"v\":2}"[..]), ("carries/one", b"hello")] {
+        write_entry(&nats, key, value);
+    }
+    until("both to be told", || {
+        let said = two.server.process.output();
+        said.matches("is not read, and is left as it is").count() >= 2
+    });
 }

@@ -1,7 +1,8 @@
 //! The part of a server in a cluster: begun and ended as the configuration says, and told of at `/api/cluster` and in `/metrics`.
 
 use crate::config::Cluster;
-use glassline_relay::Hub;
+use glassline_delivery::ownership::HOPS_MAX;
+use glassline_relay::{Hub, Pulled};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +43,8 @@ pub(super) struct Report {
     places: Vec<StaticPlace>,
     #[serde(flatten)]
     status: Option<Status>,
+    /// From which server each stream is pulled here.
+    pulled: Vec<Pulled>,
 }
 
 impl Membership {
@@ -112,18 +115,43 @@ impl Membership {
         let directory = hub.places();
         let places =
             directory.entries().map(|(pattern, server)| StaticPlace { pattern, server: server.to_string() });
-        Report { places: places.collect(), status: self.status() }
+        Report { places: places.collect(), status: self.status(), pulled: hub.pulled() }
     }
 
     /// Adds its metrics to those of the server.
-    #[cfg_attr(not(feature = "cluster"), expect(clippy::unused_self, reason = "there is nothing to tell"))]
-    pub(super) fn expose(&self, text: &mut String) {
+    pub(super) fn expose(&self, hub: &Hub, text: &mut String) {
         #[cfg(feature = "cluster")]
         if let Some(member) = self.member() {
             expose(&member.figures(), text);
+            expose_pulls(hub, text);
         }
         #[cfg(not(feature = "cluster"))]
-        let _ = text;
+        let _ = (self, hub, text);
+    }
+}
+
+/// What is pulled from other servers, and why some of them were passed over.
+#[cfg(feature = "cluster")]
+fn expose_pulls(hub: &Hub, text: &mut String) {
+    use std::fmt::Write as _;
+    let pulled = hub.pulled();
+    let name = "glassline_cluster_streams_pulled";
+    let _ = write!(
+        text,
+        "# HELP {name} Streams that come from other servers, by how many of those they have passed.\n# TYPE {name} gauge\n"
+    );
+    for hops in 1..=HOPS_MAX {
+        let count = pulled.iter().filter(|pulled| pulled.hops == Some(hops)).count();
+        let _ = writeln!(text, "{name}{{hops=\"{hops}\"}} {count}");
+    }
+    let name = "glassline_cluster_passed_over_total";
+    let _ = write!(
+        text,
+        "# HELP {name} Times that a server which carries a stream gave nothing of it, so that the one with its publisher was asked.\n\
+         # TYPE {name} counter\n"
+    );
+    for (reason, count) in hub.passed_over() {
+        let _ = writeln!(text, "{name}{{reason=\"{reason}\"}} {count}");
     }
 }
 
@@ -234,6 +262,12 @@ impl glassline_cluster::Server for Here {
 
     fn viewers(&self) -> u64 {
         self.0.viewers()
+    }
+
+    fn carried(
+        &self,
+    ) -> std::collections::BTreeMap<glassline_delivery::policy::StreamName, glassline_cluster::Carried> {
+        self.0.carried()
     }
 
     fn give_up(&self, name: &glassline_delivery::policy::StreamName) {

@@ -129,7 +129,7 @@ impl PageSite {
                 let recording = self.recording.get().map(|recording| &**recording);
                 let mut text =
                     metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status(), recording);
-                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(&mut text));
+                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(hub, &mut text));
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {

@@ -2,9 +2,10 @@
 //! another server has its name.
 
 use crate::hub::Hub;
+use glassline_delivery::ownership::{Level, NodeName};
 use glassline_delivery::policy::StreamName;
 use glassline_streams::{
-    AcquireError, Directory, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
+    AcquireError, Directory, Holder, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
 };
 use std::sync::{Arc, PoisonError};
 
@@ -42,6 +43,14 @@ impl Hub {
             (Whereabouts::Unknown, Some(directory)) => directory.find_version(name),
             (whereabouts, _) => whereabouts,
         }
+    }
+
+    /// The servers from which the stream `name` may be pulled, nearest first, where the registry knows them.
+    pub(super) fn holders(&self, name: &StreamName, level: Level, from: Option<&NodeName>) -> Vec<Holder> {
+        if self.settings().places.server(name).is_some() {
+            return Vec::new();
+        }
+        self.directory().map_or_else(Vec::new, |directory| directory.holders(name, level, from))
     }
 
     /// Whether a publisher may have the slot that it asks for. Where it may, and the stream is pulled from another server of the

@@ -3,6 +3,7 @@
 //! ```text
 //! node/NODE      {"v":1,"node":…,"incarnation":…,"address":…,"zone":…}     renewed while the node runs
 //! stream/NAME    {"v":1,"node":…,"incarnation":…,"live":…}                 which node has the stream's publisher
+//! carries/NODE   {"v":1,"node":…,"incarnation":…,"streams":{NAME:[epoch,hops],…}}  which streams the node pulls and may give on
 //! ```
 //! The epoch of an owner is the revision that its claim was written with: the registry counts revisions, so that no other claim has the
 //! same one, whatever the claimant knew. Later entries of the same owner say it (`"epoch"`).
@@ -25,7 +26,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// The form that is written, and the only one that is read.
-const FORM: u64 = 1;
+pub(super) const FORM: u64 = 1;
 /// The longest entry, in bytes.
 pub const VALUE_MAX_BYTES: usize = 4096;
 /// The longest address, zone or version in an entry, in bytes.
@@ -70,6 +71,8 @@ pub enum Key {
     Node(NodeName),
     /// A stream.
     Stream(StreamName),
+    /// What a node pulls.
+    Carries(NodeName),
 }
 
 impl Key {
@@ -77,6 +80,9 @@ impl Key {
     pub fn parse(text: &str) -> Option<Key> {
         if let Some(name) = text.strip_prefix("node/") {
             return NodeName::parse(name).map(Key::Node);
+        }
+        if let Some(name) = text.strip_prefix("carries/") {
+            return NodeName::parse(name).map(Key::Carries);
         }
         // A dot separates the tokens of a subject, of which none may be empty.
         let name = text.strip_prefix("stream/").filter(|name| !name.contains('.'))?;
@@ -89,6 +95,7 @@ impl fmt::Display for Key {
         match self {
             Key::Node(name) => write!(f, "node/{name}"),
             Key::Stream(name) => write!(f, "stream/{}", name.as_str().replace('.', "=2E")),
+            Key::Carries(name) => write!(f, "carries/{name}"),
         }
     }
 }
@@ -168,7 +175,7 @@ struct FormNumber {
     v: u64,
 }
 
-fn check_form(value: &[u8]) -> Result<(), EntryError> {
+pub(super) fn check_form(value: &[u8]) -> Result<(), EntryError> {
     if value.len() > VALUE_MAX_BYTES {
         return Err(EntryError::TooLong);
     }
@@ -179,7 +186,7 @@ fn check_form(value: &[u8]) -> Result<(), EntryError> {
     }
 }
 
-fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
+pub(super) fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
     let node = NodeName::parse(node).ok_or(EntryError::Foreign)?;
     let digits = Some(incarnation)
         .filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -188,7 +195,7 @@ fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
     Ok(Run { node, incarnation })
 }
 
-fn written(form: &impl Serialize) -> Vec<u8> {
+pub(super) fn written(form: &impl Serialize) -> Vec<u8> {
     // Numbers, texts and Booleans can always be written.
     serde_json::to_vec(form).unwrap_or_default()
 }
@@ -346,9 +353,17 @@ mod tests {
 
     #[test]
     fn keys_of_others_are_none() {
-        for text in
-            ["stream/", "stream/a.b", "node/a.b", "stream/=2Ea", "stream/a/b", "streams/a", "node/", "lock"]
-        {
+        for text in [
+            "stream/",
+            "stream/a.b",
+            "node/a.b",
+            "stream/=2Ea",
+            "stream/a/b",
+            "streams/a",
+            "node/",
+            "lock",
+            "carries/a.b",
+        ] {
             assert_eq!(Key::parse(text), None, "{text}");
         }
     }

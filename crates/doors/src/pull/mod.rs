@@ -29,7 +29,7 @@ use datagrams::{Datagrams, DatagramsState};
 use described::DescribedSource;
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::pull::{Policy, PullError, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker, Wakeup};
@@ -79,6 +79,15 @@ pub trait Sources: Server {
 
     /// The thread is woken by this where the table has changed.
     fn set_waker(&self, waker: Waker);
+
+    /// What is asked of server number `turn` of the stream `name` (the source is 0, its alternates follow): that it has passed fewer
+    /// servers than this.
+    fn hops_limit(&self, _name: &StreamName, _turn: usize) -> Option<u8> {
+        None
+    }
+
+    /// Server number `turn` of these streams has begun to send, or does not, for this reason.
+    fn note_attempt(&self, _names: &[StreamName], _turn: usize, _outcome: Result<(), &PullError>) {}
 }
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.

@@ -261,6 +261,9 @@ impl Upstream {
                 }
             }
             self.puller.set_via(self.entry.via());
+            let name = self.entry.names.first();
+            let limit = name.and_then(|name| context.server.hops_limit(name, self.puller.turn()));
+            self.puller.set_hops_limit(limit);
             self.puller.handle_connected(context.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {
@@ -358,12 +361,16 @@ impl Upstream {
             pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
+            context.server.note_attempt(&self.entry.names, self.puller.turn(), Ok(()));
             let (source, metacube) = (self.entry.url(self.puller.turn()), self.note.metacube);
             if self.log_throttle.begin(context.now) {
                 tracing::info!(%source, streams = ?self.entry.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
+            if let Some(error) = self.puller.error() {
+                context.server.note_attempt(&self.entry.names, self.note.turn, Err(error));
+            }
             // The turn is the next one's by now.
             let (source, why) = (self.entry.url(self.note.turn), error.as_deref().unwrap_or_default());
             let retry_in_s = in_seconds(self.poll_timeout().since(context.now));

@@ -12,6 +12,7 @@ use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
+use glassline_delivery::pull::hops_limit;
 use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading, RecordedRequest, Wake};
 use glassline_streams::presence::subscriber;
 use glassline_streams::{Live, Whereabouts};
@@ -80,6 +81,12 @@ fn circle() -> Response {
 fn waits_too() -> Response {
     let words = "This server pulls the stream, and nothing of it comes at the moment. Try again shortly, or ask another server.";
     problem(503, "the stream is waited for here, too", words).with_header("Retry-After", "1")
+}
+
+/// The answer to a server that is as near to the stream's publisher as this one: what it asks for might be its own.
+fn farther_away() -> Response {
+    let words = "This server is as far away from the stream's publisher as the one that asks. Ask the server that has the publisher.";
+    problem(508, "this server is not nearer to the stream's publisher", words)
 }
 
 /// The answer where the server that has the stream cannot be reached.
@@ -227,6 +234,10 @@ impl Connection {
             let waits = live.as_ref().is_some_and(|live| live.published_since().is_none());
             if waits && !Via::of(&request.headers).is_empty() && context.hub.demands.may_go_round(&name) {
                 return Err(waits_too());
+            }
+            if let Some(limit) = hops_limit(&request.headers) {
+                let given = context.hub.may_give_on(&name, live.as_deref(), limit);
+                given.map_err(|is_here| if is_here { farther_away() } else { waits_too() })?;
             }
         }
         if live.is_none() {
