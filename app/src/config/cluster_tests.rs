@@ -35,3 +35,18 @@ fn what_contradicts_it_is_told() {
     let error = refused("[cluster]\nstatic = { a = 'http://edge:se/cret@h' }");
     assert!(error.contains("in a key, / is written %2F") && !error.contains("cret@"), "{error}");
 }
+
+#[test]
+fn viewers_are_told_an_address_without_a_key() {
+    let base =
+        "[cluster]\nnats = ['nats://h']\nnode = 'a'\naddress = 'http://edge:secret@10.0.0.1:8080/tv'\n";
+    let public = |more: &str| parse(&format!("{base}{more}")).map(|config| config.cluster.public_address());
+    assert_eq!(public("").unwrap(), "http://10.0.0.1:8080/tv");
+    assert_eq!(public("public = 'https://[2001:db8::1]/'").unwrap(), "https://[2001:db8::1]");
+    let refused = public("public = 'https://u:secret@h'").unwrap_err();
+    assert!(
+        refused.contains("cluster.public: is told to viewers") && !refused.contains("secret@"),
+        "{refused}"
+    );
+    assert!(public("public = 'ftp://h'").is_err());
+}

@@ -34,6 +34,9 @@ pub trait Server: Send + Sync {
     /// Viewers of all streams.
     fn viewers(&self) -> u64;
 
+    /// Whether it is emptied.
+    fn is_draining(&self) -> bool;
+
     /// The streams that are pulled from other servers, and may be given on.
     fn carried(&self) -> BTreeMap<StreamName, Carried>;
 
@@ -77,6 +80,8 @@ impl Member {
             version: settings.version.clone(),
             viewers: 0,
             is_leaving: false,
+            public: settings.public.clone(),
+            is_draining: false,
         };
         Member {
             run,
@@ -154,6 +159,7 @@ impl Member {
             viewers: entry.viewers,
             alive: ownership.is_alive(&entry.run, now),
             leaving: entry.is_leaving,
+            draining: entry.is_draining,
             own: entry.run == self.run,
         };
         let nodes = ownership.nodes().map(node).collect();
@@ -227,6 +233,14 @@ impl Directory for Member {
         holders.into_iter().filter_map(holder).collect()
     }
 
+    fn may_carry(&self, node: &NodeName) -> bool {
+        self.ownership().may_carry(node, self.clock.now())
+    }
+
+    fn refuge(&self, name: &StreamName) -> Option<Url> {
+        self.ownership().refuge(name, self.clock.now())?.public.parse().ok()
+    }
+
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {
         let refused = self.ownership().may_publish(name, takes_over, self.clock.now());
         refused.map_err(|why| NameRefusal(why.to_string()))?;
@@ -258,6 +272,7 @@ mod tests {
             replicas: 1,
             node: ownership::NodeName::parse("a").unwrap(),
             address: "http://h".to_owned(),
+            public: String::new(),
             zone: String::new(),
             version: String::new(),
         };
