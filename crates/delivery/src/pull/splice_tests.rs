@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 /// Picture number `number` in so many packets, and a table in front of each tenth; each packet is another.
 fn picture(number: u64, packets: u64) -> Vec<u8> {
-    let mut bytes = if number % 10 == 0 { table(number) } else { Vec::new() };
+    let mut bytes = if number.is_multiple_of(10) { table(number) } else { Vec::new() };
     for part in 0..packets {
         let mut packet = [0x55; PACKET];
         packet[..4].copy_from_slice(&[0x47, if part == 0 { 0x41 } else { 0x01 }, 0x00, 0x10]);
@@ -57,7 +57,7 @@ proptest! {
         joined.extend(table(4));
         joined.extend_from_slice(&whole[start..]);
         let second = passed(&mut splice, &joined, chops.1);
-        let first_packet = start + if from % 10 == 0 { PACKET } else { 0 };
+        let first_packet = start + if from.is_multiple_of(10) { PACKET } else { 0 };
         if first_packet + PACKET <= end {
             prop_assert_eq!(second, vec![whole[end..].to_vec()]);
         } else if start < whole.len() {
