@@ -1,9 +1,13 @@
 //! The part of a server in a cluster: begun and ended as the configuration says, and told of at `/api/cluster` and in `/metrics`.
 
+use super::answers::{json, refused};
 use crate::config::Cluster;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::ownership::HOPS_MAX;
-use glassline_relay::{Hub, Pulled};
+use glassline_relay::{Hub, ListenerRole, Pulled};
 use serde::Serialize;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cluster")]
@@ -45,9 +49,60 @@ pub(super) struct Report {
     status: Option<Status>,
     /// From which server each stream is pulled here.
     pulled: Vec<Pulled>,
+    drain: Drain,
 }
 
+/// How far this server is emptied.
+#[derive(Serialize)]
+struct Drain {
+    draining: bool,
+    /// Viewers over HTTP of streams, other servers among them.
+    viewers: u64,
+    /// Streams that have their publisher here.
+    publishers: usize,
+    /// Streams that are pulled from other servers.
+    pulls: usize,
+}
+
+impl Drain {
+    fn of(hub: &Hub) -> Drain {
+        Drain {
+            draining: hub.is_draining(),
+            viewers: hub.viewers(),
+            publishers: hub.own_publishers().len(),
+            pulls: hub.pulled().len(),
+        }
+    }
+}
+
+/// The path by which operators have the server emptied.
+pub(super) const DRAIN: &str = "/api/cluster/drain";
+
 impl Membership {
+    /// `POST` and `DELETE` of [`DRAIN`].
+    pub(super) fn act(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
+        if let Err(refusal) = hub.is_operator(door, peer, request) {
+            let words = "A server is emptied from its own machine, from the [admin] networks of its configuration, or by its admin listener.";
+            return refused(refusal, "may not empty the server", words);
+        }
+        let drains = match request.method {
+            Method::Post => true,
+            Method::Delete => false,
+            _ => {
+                let words = "Empty the server with POST; DELETE undoes it.";
+                return problem(405, "method not allowed", words)
+                    .with_header("Allow", "POST, DELETE, OPTIONS");
+            }
+        };
+        if drains && self.status().is_none() {
+            let words = "It is not one of several that find each other by [cluster] nats: what comes would have no other place.";
+            return problem(409, "this server is alone", words);
+        }
+        hub.drain(drains);
+        tracing::info!(%peer, drains, "the server is told to be emptied, or not any more");
+        json(&Drain::of(hub))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +170,12 @@ impl Membership {
         let directory = hub.places();
         let places =
             directory.entries().map(|(pattern, server)| StaticPlace { pattern, server: server.to_string() });
-        Report { places: places.collect(), status: self.status(), pulled: hub.pulled() }
+        Report {
+            places: places.collect(),
+            status: self.status(),
+            drain: Drain::of(hub),
+            pulled: hub.pulled(),
+        }
     }
 
     /// Adds its metrics to those of the server.
@@ -222,6 +282,7 @@ impl State {
             replicas: config.replicas,
             node,
             address,
+            public: config.public_address(),
             zone: config.zone.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -262,6 +323,10 @@ impl glassline_cluster::Server for Here {
 
     fn viewers(&self) -> u64 {
         self.0.viewers()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.0.is_draining()
     }
 
     fn carried(

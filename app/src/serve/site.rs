@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
-use super::cluster::Membership;
+use super::cluster::{self, Membership};
 use super::events::{self, Client, Events};
 use super::record::Recording;
 use super::webhooks::Webhooks;
@@ -213,6 +213,10 @@ impl Site for PageSite {
                     (_, Some(recording)) => recording.act(request, door, peer, hub),
                 }
             }
+            _ if request.path == cluster::DRAIN => match (door, self.cluster.get()) {
+                (ListenerRole::Public, _) | (_, None) => not_here(),
+                (_, Some(cluster)) => cluster.act(request, door, peer, hub),
+            },
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),

@@ -331,9 +331,10 @@ impl<'a> Driver<'a> {
         let Some(server) = self.server.upgrade() else { return };
         let now = self.now();
         let publishers: BTreeSet<StreamName> = server.publishers().into_iter().collect();
-        let (viewers, carried) = (server.viewers(), server.carried());
+        let (viewers, carried, drains) = (server.viewers(), server.carried(), server.is_draining());
         let mut ownership = self.member.ownership();
         ownership.describe(viewers, false, now);
+        ownership.drain(drains, now);
         ownership.carry(carried, now);
         let known: BTreeSet<StreamName> = ownership.publishing().cloned().collect();
         for name in known.difference(&publishers) {

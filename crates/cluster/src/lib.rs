@@ -50,6 +50,8 @@ pub struct Settings {
     pub node: NodeName,
     /// Where the other servers reach it: a URL, with the key that they need.
     pub address: String,
+    /// Where viewers reach it: a URL without a key.
+    pub public: String,
     /// Where it is.
     pub zone: String,
     /// The program's version.

@@ -43,6 +43,9 @@ pub trait Server: Send + Sync {
     /// Viewers of all streams.
     fn viewers(&self) -> u64;
 
+    /// Whether it is emptied.
+    fn is_draining(&self) -> bool;
+
     /// The streams that are pulled from other servers, and may be given on.
     fn carried(&self) -> BTreeMap<StreamName, Carried>;
 
@@ -93,6 +96,8 @@ impl Member {
             version: settings.version.clone(),
             viewers: 0,
             is_leaving: false,
+            public: settings.public.clone(),
+            is_draining: false,
         };
         Member {
             run,
@@ -239,6 +244,7 @@ impl Member {
             viewers: entry.viewers,
             alive,
             leaving: entry.is_leaving,
+            draining: entry.is_draining,
         };
         let nodes = nodes.into_iter().map(node).collect();
         let mut carriers = self.carriers(now);
@@ -333,6 +339,14 @@ impl Directory for Member {
             Some(Holder { node: holder.node, url, hops: holder.hops })
         };
         holders.into_iter().filter_map(holder).collect()
+    }
+
+    fn may_carry(&self, node: &NodeName) -> bool {
+        self.ownership().may_carry(node, self.clock.now())
+    }
+
+    fn refuge(&self, name: &StreamName) -> Option<Url> {
+        self.ownership().refuge(name, self.clock.now())?.public.parse().ok()
     }
 
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {

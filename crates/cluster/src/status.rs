@@ -46,6 +46,8 @@ pub struct NodeStatus {
     pub alive: bool,
     /// It is about to end.
     pub leaving: bool,
+    /// It is emptied.
+    pub draining: bool,
     /// It is the one that tells this.
     pub own: bool,
 }

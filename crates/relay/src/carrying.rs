@@ -3,11 +3,12 @@
 use crate::demand::Demands;
 use crate::descent::{Descent, Pulled};
 use crate::hub::Hub;
-use glassline_delivery::ownership::{self, Carried};
+use glassline_delivery::ownership::{self, Carried, Stay};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::PullError;
-use glassline_streams::Live;
+use glassline_streams::{Holder, Live};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 impl Demands {
     /// What is asked of the server number `turn`.
@@ -33,7 +34,7 @@ impl Hub {
                     let level = descent.level.pulled_from(holder.hops);
                     (descent.from, descent.level) = (Some(turn), level);
                     let (node, hops) = (&holder.node, level.hops());
-                    tracing::info!(stream = %name, %node, hops, "the stream comes from another server of the cluster");
+                    tracing::debug!(stream = %name, %node, hops, "the stream comes from another server of the cluster");
                 }
                 Err(error) => {
                     descent.from = None;
@@ -41,7 +42,7 @@ impl Hub {
                     if holder.hops > 0 {
                         self.passed_over.count(error);
                         let node = &holder.node;
-                        tracing::info!(stream = %name, %node, "a server that carries the stream is passed over for the one that has its publisher: {error}");
+                        tracing::debug!(stream = %name, %node, "a server that carries the stream is passed over for the one that has its publisher: {error}");
                     }
                 }
             }
@@ -56,6 +57,34 @@ impl Hub {
 
     pub(super) fn pull_limit(&self, name: &StreamName, turn: usize) -> Option<u8> {
         self.demands.limit(name, turn)
+    }
+
+    /// Has this server emptied, or not any more: publishers that come are refused, and viewers that come are sent to other servers of the
+    /// cluster. What runs goes on.
+    pub fn drain(&self, drains: bool) {
+        self.drains.store(drains, Ordering::Relaxed);
+        if let Some(directory) = self.directory() {
+            directory.publishers_changed();
+        }
+    }
+
+    /// Whether it is.
+    pub fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
+    }
+
+    /// Where a viewer that asks for `target` (path and query) of the stream `name` is sent, while this server is emptied.
+    pub(super) fn refuge(&self, name: &StreamName, path: &str, query: &str) -> Option<String> {
+        if !self.is_draining() || (self.streams.find(name).is_none() && !self.is_elsewhere(name)) {
+            return None;
+        }
+        // What is not plain could be read as another host by some client.
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        let url = self.directory()?.refuge(name).filter(|_| is_plain(path) && is_plain(query))?;
+        let (scheme, authority) = (if url.tls() { "https" } else { "http" }, url.authority());
+        let folder = url.target().split('?').next().unwrap_or_default().trim_end_matches('/');
+        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+        Some(format!("{scheme}://{authority}{folder}{path}{query}"))
     }
 
     /// The streams that come from other servers of the cluster and may be given on to others.
@@ -81,6 +110,23 @@ impl Hub {
         pulled.collect()
     }
 
+    /// What becomes of what is pulled so, where these are the servers that would be asked now.
+    pub(super) fn stays(&self, descent: &Descent, holders: &[Holder], epoch: u64) -> Stay {
+        if self.loses_carrier(descent) { Stay::Turn } else { descent.stays(holders, epoch) }
+    }
+
+    /// Whether it comes, or is about to come, from a server that carries it and is dead or emptied. One that stands still says nothing of it:
+    /// its silence would be noticed much later.
+    pub(super) fn loses_carrier(&self, descent: &Descent) -> bool {
+        let asked = match descent.holder() {
+            Some(holder) => std::slice::from_ref(holder),
+            None => &descent.holders,
+        };
+        let directory = self.directory();
+        let may_carry = |holder: &Holder| directory.as_ref().is_none_or(|it| it.may_carry(&holder.node));
+        asked.iter().any(|holder| holder.hops > 0 && !may_carry(holder))
+    }
+
     /// How often a server that carries a stream was passed over, by reasons.
     pub fn passed_over(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.passed_over.counts()
@@ -89,15 +135,16 @@ impl Hub {
     /// Whether the stream `name`, of which this is `live`, may be given to a server that asks for it with this limit; otherwise whether it
     /// is here at all.
     pub(super) fn may_give_on(&self, name: &StreamName, live: Option<&Live>, limit: u8) -> Result<(), bool> {
-        let comes = live.is_some_and(|live| live.published_since().is_some());
-        let level = self
-            .demands
-            .lock()
-            .get(name)
-            .filter(|demand| demand.is_pulled())
-            .map(|demand| demand.descent.level);
-        match level {
-            Some(level) if comes => ownership::answers(level.hops(), limit).then_some(()).ok_or(true),
+        let demands = self.demands.lock();
+        let descent = demands.get(name).filter(|demand| demand.is_pulled()).map(|demand| &demand.descent);
+        // The slot of what does not come any more is kept for a moment.
+        let pulled = descent.map(|descent| (descent.level, descent.from.is_some()));
+        drop(demands);
+        let has_begun = live.is_some_and(|live| live.published_since().is_some());
+        match pulled {
+            Some((level, true)) if has_begun => {
+                ownership::answers(level.hops(), limit).then_some(()).ok_or(true)
+            }
             Some(_) => Err(false),
             // It was chosen for what it had a moment ago: it is not pulled for another server, which knows where else to ask.
             None if live.is_none() && self.is_elsewhere(name) => Err(false),

@@ -28,10 +28,21 @@ impl Directory for Registry {
 
     fn holders(&self, _name: &StreamName, level: Level, from: Option<&NodeName>) -> Vec<Holder> {
         let (owner, _, carriers) = &*self.0.lock().unwrap();
-        let mut carriers: Vec<_> =
-            carriers.iter().filter(|carrier| carrier.hops < level.hops()).cloned().collect();
+        let mut carriers: Vec<_> = carriers
+            .iter()
+            .filter(|carrier| carrier.hops < level.hops() && self.may_carry(&carrier.node))
+            .cloned()
+            .collect();
         carriers.sort_by_key(|carrier| Some(&carrier.node) != from);
         carriers.into_iter().take(1).chain([holder(*owner, 0)]).collect()
+    }
+
+    fn may_carry(&self, node: &NodeName) -> bool {
+        node.as_str() != "n39"
+    }
+
+    fn refuge(&self, _name: &StreamName) -> Option<Url> {
+        "https://other.example/tv/".parse().ok()
     }
 
     fn may_publish(&self, _name: &StreamName, _takes_over: bool) -> Result<(), NameRefusal> {
@@ -109,14 +120,18 @@ fn reasons_for_which_a_carrier_is_passed_over_are_counted_each_and_those_of_an_o
         hub.note_pull(&[name("a")], 0, Err(&PullError::Status { status }));
     }
     let silent = PullError::Silent { what: "no byte of the stream", time: Duration::from_secs(1) };
-    for error in
-        [PullError::Connect(String::new()), PullError::Ended, silent, PullError::BadRedirect(String::new())]
-    {
+    for error in [
+        PullError::Connect(String::new()),
+        PullError::Lost(String::new()),
+        PullError::Ended,
+        silent,
+        PullError::BadRedirect(String::new()),
+    ] {
         hub.note_pull(&[name("a")], 0, Err(&error));
         hub.note_pull(&[name("a")], 1, Err(&error));
     }
     let counts: Vec<u64> = hub.passed_over().map(|(_, count)| count).collect();
-    assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
 
 #[test]
@@ -132,18 +147,18 @@ fn what_comes_from_a_carrier_goes_on_when_the_owner_changes_and_is_told_of_under
     hub.look_at_demands();
     assert_eq!((asked(&hub), carried(&hub)), (vec![19, 9], Some((4, 2))));
     // Another carrier is there before, with fewer viewers or not.
-    set(&registry, 29, 5, &[holder(39, 1), holder(19, 1)]);
+    set(&registry, 29, 5, &[holder(59, 1), holder(19, 1)]);
     hub.look_at_demands();
     assert_eq!(carried(&hub), Some((5, 2)), "it has followed");
     assert!(Arc::ptr_eq(&table, &hub.pulls()), "nothing was interrupted");
     // Behind its end the owner is asked that is heard of now, and not the one from before.
     hub.note_pull(&[name("a")], 0, Err(&PullError::Ended));
-    assert_eq!(asked(&hub), [39, 29]);
+    assert_eq!(asked(&hub), [59, 29]);
     begins(&hub, 0);
     hub.note_pull(&[name("a")], 0, Err(&PullError::Ended));
-    set(&registry, 49, 6, &[holder(39, 1)]);
+    set(&registry, 49, 6, &[holder(59, 1)]);
     hub.look_at_demands();
-    assert_eq!(asked(&hub), [39, 49]);
+    assert_eq!(asked(&hub), [59, 49]);
 }
 
 #[test]
@@ -221,4 +236,67 @@ fn a_server_with_the_publisher_gives_the_stream_to_all() {
     let mut publisher = first.hub.publish(&name("a")).expect("a free name");
     publisher.push(&crate::test_connections::opening(3).1).expect("it has the slot");
     assert_eq!(status(&first, 8, 1), "200");
+}
+
+#[test]
+fn what_comes_from_a_carrier_that_is_dead_or_emptied_turns_to_another_server() {
+    let hub = hub_of(&registry_of(9, 4, &[]));
+    let registry = registry_of(9, 4, &[holder(19, 1)]);
+    demand(&hub);
+    {
+        let mut demands = hub.demands.lock();
+        let descent = &mut demands.get_mut(&name("a")).unwrap().descent;
+        (descent.holders, descent.epoch) = (vec![holder(39, 1), holder(9, 0)], 4);
+    }
+    hub.set_directory(Some(registry as Arc<dyn Directory>));
+    begins(&hub, 0);
+    assert_eq!(told(&hub), (Some("n39".to_owned()), Some(2)));
+    hub.look_at_demands();
+    assert_eq!((asked(&hub), told(&hub)), (vec![19, 9], (None, None)));
+    begins(&hub, 0);
+    hub.look_at_demands();
+    assert_eq!(told(&hub), (Some("n19".to_owned()), Some(2)), "and stays there");
+}
+
+/// The status, and where it leads.
+fn answer(first: &Stage, token: u64, target: &str, fields: &str) -> (String, Option<String>) {
+    let mut stage = beside(first, PEER, token);
+    stage.say(format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\n{fields}\r\n"));
+    stage.turn();
+    let heard = String::from_utf8_lossy(&stage.heard()).into_owned();
+    let location = heard.lines().find_map(|line| line.strip_prefix("Location: ")).map(str::to_owned);
+    (heard.split(' ').nth(1).unwrap_or("waits").to_owned(), location)
+}
+
+#[test]
+fn a_server_that_is_emptied_sends_viewers_to_the_address_of_the_registry_and_takes_no_publisher() {
+    let first = stage(|settings| settings.upstream = Some(UpstreamSettings::new(Vec::new())));
+    first.hub.arrange_edge().expect("a thread that fetches");
+    first.hub.set_directory(Some(registry_of(9, 4, &[]) as Arc<dyn Directory>));
+    let mut publisher = first.hub.publish(&name("a")).expect("a free name");
+    publisher.push(&crate::test_connections::opening(3).1).expect("it has the slot");
+    assert_eq!(answer(&first, 8, "/live/a.ts", "").0, "200");
+    first.hub.drain(true);
+    let to = |path: &str| ("307".to_owned(), Some(format!("https://other.example/tv{path}")));
+    for (token, path) in (10..).zip([
+        "/live/a.ts",
+        "/live/a.ts?key=k&x=//h",
+        "/live/a/index.m3u8",
+        "/live/a/manifest.mpd?from=-5m",
+    ]) {
+        assert_eq!(answer(&first, token, path, ""), to(path));
+    }
+    for (token, path) in (20..).zip(["/live/a/video/init.mp4", "/metrics", "/live/a.ts?x=\\\\h"]) {
+        assert_ne!(answer(&first, token, path, "").0, "307", "{path}");
+    }
+    let via = "Via: 1.1 glassline-0000000000000001\r\n";
+    assert_eq!(answer(&first, 30, "/live/a.ts", via).0, "200", "another server knows what it asks for");
+    let mut refused = beside(&first, PEER, 31);
+    refused.say(crate::test_connections::put("/live/b.ts"));
+    refused.turn();
+    let heard = String::from_utf8_lossy(&refused.heard()).into_owned();
+    assert!(heard.starts_with("HTTP/1.1 503 ") && heard.contains("\r\nRetry-After: 1\r\n"), "{heard}");
+    publisher.push(&crate::test_connections::opening(3).1).expect("what runs goes on");
+    first.hub.drain(false);
+    assert_eq!(answer(&first, 40, "/live/a.ts", "").0, "200");
 }

@@ -7,7 +7,7 @@ use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
 use glassline_delivery::fill::{Failure, Object, Via};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::Stay;
+use glassline_delivery::ownership::{Level, Stay};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
@@ -269,10 +269,11 @@ impl Hub {
             // What is left of one that has ended here would be given in place of the other server's.
             self.leave_presentation(name);
         }
-        let status = self.pulls().status(name, now);
-        let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
+        let turn = self.pulls().live_turn(name);
         let mut demands = self.demands.lock();
-        let descent = demands.get(name).map(|demand| demand.descent.clone()).unwrap_or_default();
+        // Servers that were behind this one while it had the publisher are still: it is no farther away than they have been told.
+        let of_owner = Descent { level: Level::of(1), ..Descent::default() };
+        let descent = demands.get(name).map_or(of_owner, |demand| demand.descent.clone());
         let mux = match (demands.get(name), live) {
             (Some(demand), _) if !demand.is_pulled() => return,
             (Some(demand), _) => demand.pull.mux.unwrap_or_default(),
@@ -294,16 +295,17 @@ impl Hub {
         let Plan { holders, epoch, .. } = plan;
         let is_full = demands.len() >= DEMANDS_MAX;
         match demands.get_mut(name) {
-            Some(demand) if demand.is_elsewhere && !holders.is_empty() && !fails => {
+            Some(demand) if demand.is_elsewhere && !holders.is_empty() => {
                 // What comes goes on, and what has just been asked for is waited for.
-                match demand.descent.stays(&holders, epoch) {
+                match self.stays(&demand.descent, &holders, epoch) {
                     Stay::Anew => {
                         demand.descent.epoch = epoch;
                         return;
                     }
                     Stay::Still => return,
                     Stay::Turn if demand.pull == pull => {
-                        demand.descent.epoch = epoch;
+                        let descent = &mut demand.descent;
+                        (descent.holders, descent.epoch, descent.from) = (holders, epoch, turn);
                         return;
                     }
                     Stay::Turn => {}
@@ -315,7 +317,7 @@ impl Hub {
             None if is_full => return,
             None => {
                 let mut demand = Demand::new(pull, true, self, now);
-                (demand.descent.holders, demand.descent.epoch) = (holders, epoch);
+                demand.descent = Descent { holders, epoch, ..descent };
                 demands.insert(name.clone(), demand);
             }
         }
@@ -432,16 +434,17 @@ impl Hub {
             let status = pulls.status(name, now);
             status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
         };
-        // What was pulled from may have gone, or has turned to another owner meanwhile.
+        // What was pulled from may have died, or has turned to another owner meanwhile.
         let registered = |(name, demand): (&StreamName, &Demand)| {
             let Descent { holders, epoch, .. } = &demand.descent;
-            (demand.is_pulled() && !holders.is_empty()).then(|| (name.clone(), *epoch))
+            let loses = holders.is_empty() || self.loses_carrier(&demand.descent);
+            (demand.is_pulled() && demand.is_elsewhere).then(|| (name.clone(), *epoch, loses))
         };
         let registered: Vec<_> = self.demands.lock().iter().filter_map(registered).collect();
-        for (name, known) in registered {
+        for (name, known, loses) in registered {
             let is_known =
                 |whereabouts| matches!(whereabouts, Whereabouts::At { epoch, .. } if epoch == known);
-            if fails(&name) || !is_known(self.whereabouts(&name)) {
+            if loses || !is_known(self.whereabouts(&name)) {
                 self.follow(&name);
             }
         }

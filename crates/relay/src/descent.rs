@@ -80,8 +80,8 @@ fn owner(holders: &[Holder]) -> Option<&Url> {
 }
 
 /// Why a server that carries a stream gave nothing of it, and the one with the publisher was asked; the last is any other reason.
-const REASONS: [&str; 8] =
-    ["absent", "waits", "circle", "refused", "unreachable", "lost", "silent", "unusable"];
+const REASONS: [&str; 9] =
+    ["absent", "waits", "circle", "refused", "unreachable", "lost", "ended", "silent", "unusable"];
 
 /// How often each was so.
 #[derive(Debug, Default)]
@@ -100,7 +100,8 @@ impl PassedOver {
             PullError::Status { status: 508 } => "circle",
             PullError::Status { .. } => "refused",
             PullError::Connect(_) | PullError::Untrusted(_) => "unreachable",
-            PullError::Lost(_) | PullError::Ended => "lost",
+            PullError::Lost(_) => "lost",
+            PullError::Ended => "ended",
             PullError::Silent { .. } => "silent",
             _ => "unusable",
         };

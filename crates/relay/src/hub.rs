@@ -41,7 +41,7 @@ use glassline_streams::{AcquireError, Directory, Live, News, Observer, Publisher
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Hub {
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) passed_over: PassedOver,
+    /// This server is emptied.
+    pub(super) drains: AtomicBool,
     pub(super) ingests: Ingests,
     pub(super) long_answers: LongAnswers,
     pub(super) object_waits: Waits,
@@ -135,6 +137,7 @@ impl Hub {
             presentations: PresentationStores::default(),
             demands: Demands::default(),
             passed_over: PassedOver::default(),
+            drains: AtomicBool::new(false),
             ingests: Ingests::default(),
             long_answers: LongAnswers::default(),
             object_waits: Waits::default(),

@@ -62,6 +62,10 @@ impl Hub {
         if is_inside && self.pulls_on_demand(name) && !is_encoder() {
             return Ok(());
         }
+        // What the configuration makes here has no other place.
+        if !is_inside && self.is_draining() {
+            return Err(AcquireError::Draining);
+        }
         let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };
         if let Some(server) = self.settings().places.server(name) {
             let words = format!("[cluster] static places it at {server}; publish it there");

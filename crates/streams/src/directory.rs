@@ -63,6 +63,16 @@ pub trait Directory: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Whether the server may be pulled from, where another one has the stream, too: it is alive, and not emptied.
+    fn may_carry(&self, _node: &NodeName) -> bool {
+        true
+    }
+
+    /// Where a viewer of the stream `name` is sent while this server is emptied: the public address of another one that can serve it.
+    fn refuge(&self, _name: &StreamName) -> Option<Url> {
+        None
+    }
+
     /// Whether a publisher here may have `name`, as far as is known now; with `takes_over` also where another server has one.
     ///
     /// # Errors

@@ -13,7 +13,7 @@
 )]
 
 use super::carriage::{CarriageEntry, Carried};
-use super::choice::{Candidate, Level, choose};
+use super::choice::{Candidate, Level, choose, refuge};
 use super::{Answer, Key, NodeEntry, NodeName, Ownership, Pending, Request};
 use crate::policy::StreamName;
 use glassline_media::Time;
@@ -157,6 +157,33 @@ impl Ownership {
         let nearest = kept.unwrap_or_else(|| choose(&self.own, level, owner, candidates()));
         let owner = Candidate { node: owner, hops: 0 };
         [nearest, owner].iter().take(if nearest.hops == 0 { 1 } else { 2 }).map(Holder::of).collect()
+    }
+
+    /// Whether the node may be pulled from, where another one has the stream, too.
+    pub fn may_carry(&self, node: &NodeName, now: Time) -> bool {
+        self.view.node(node).is_some_and(|node| !node.is_draining && self.view.is_alive(&node.run, now))
+    }
+
+    /// What was written under this node's name is heard, by whatever program: what differs is written again.
+    pub(super) fn hear_own_carriage(&mut self, now: Time) {
+        let is_asked = self.pending.values().any(|(pending, _)| matches!(pending, Pending::Carriage));
+        if self.carrying.is_listed && !is_asked {
+            let known = self.view.carriage(&self.own.run.node);
+            self.carrying.written = Some(known.map_or_else(Vec::new, CarriageEntry::write));
+            self.write_carriage(now);
+        }
+    }
+
+    /// Where a viewer of the stream is sent while this node is emptied ([`NodeEntry::public`]).
+    pub fn refuge(&self, name: &StreamName, now: Time) -> Option<&NodeEntry> {
+        let known = self.view.stream(name);
+        let entry = known.and_then(|known| known.entry.as_ref()?.as_ref().ok());
+        let owner = entry.filter(|entry| entry.is_live).map(|entry| &entry.owner);
+        let epoch = known.map_or(0, |known| known.epoch);
+        let carriers: Vec<_> = self.view.carriers(name, epoch).map(|(node, _)| &node.run).collect();
+        let alive = self.view.nodes().filter(|node| self.view.is_alive(&node.run, now));
+        let nodes = alive.map(|node| (node, Some(&node.run) == owner || carriers.contains(&&node.run)));
+        refuge(&self.own, nodes)
     }
 
     /// The other node that owns the stream, if it is alive, and the epoch.

@@ -16,6 +16,8 @@ fn node(text: &str, zone: &str, viewers: u64) -> NodeEntry {
         version: "1".to_owned(),
         viewers,
         is_leaving: false,
+        public: String::new(),
+        is_draining: false,
     }
 }
 
@@ -214,4 +216,60 @@ fn a_carrier_from_which_the_stream_comes_is_kept_as_long_as_it_may_be_asked() {
     assert_eq!(first(&own, Level::of(1), busy), "owner");
     see_carriage(&mut own, &carriage(&carriers[0], 3, 1), 20);
     assert_eq!(first(&own, Level::of(2), busy), "idle");
+}
+
+#[test]
+fn a_node_that_is_emptied_carries_nothing_for_others_and_sends_viewers_to_one_that_goes_on() {
+    let mut own = heard();
+    let open = |text: &str, zone: &str| NodeEntry {
+        public: format!("https://{text}.example"),
+        ..node(text, zone, 3)
+    };
+    let carrier = open("carrier", "near");
+    see_node(&mut own, &carrier, 10, at(100));
+    see_carriage(&mut own, &carriage(&carrier, 4, 1), 11);
+    see_node(&mut own, &NodeEntry { viewers: 0, ..open("idle", "near") }, 12, at(100));
+    see_node(&mut own, &open("owner", "far"), 13, at(100));
+    see_node(
+        &mut own,
+        &NodeEntry { public: "https://own.example".to_owned(), ..node("own", "near", 0) },
+        14,
+        at(100),
+    );
+    let refuge = |own: &Ownership, now| own.refuge(&name("hall"), now).map(|node| node.public.clone());
+    let to = |text: &str| Some(format!("https://{text}.example"));
+    assert_eq!(refuge(&own, at(100)), to("carrier"), "it has the stream, and is near");
+    assert_eq!(asked(&own, Level::NONE, at(100)).len(), 2);
+    see_node(&mut own, &NodeEntry { is_draining: true, ..carrier.clone() }, 15, at(100));
+    assert!(
+        !own.may_carry(&carrier.run.node, at(100))
+            && own.may_carry(&NodeName::parse("idle").unwrap(), at(100))
+    );
+    assert_eq!(asked(&own, Level::NONE, at(100)), told(&[("owner", 0)]));
+    let from = Some(&carrier.run.node);
+    assert_eq!(own.holders(&name("hall"), Level::of(2), from, at(100)).len(), 1, "nor what comes from there");
+    assert_eq!(refuge(&own, at(100)), to("idle"));
+    see_node(&mut own, &NodeEntry { is_leaving: true, ..open("idle", "near") }, 16, at(100));
+    assert_eq!(refuge(&own, at(100)), to("owner"));
+    // Leases end, and this node's own does not.
+    see_node(&mut own, &node("own", "near", 0), 17, at(900));
+    see_node(&mut own, &node("own", "near", 0), 18, at(1590));
+    assert_eq!(refuge(&own, at(1600)), None, "no other is alive");
+    // What is told of this node is told at once.
+    let said = |own: &mut Ownership| {
+        let of = |output| match output {
+            Output::Request { request: Request::Put { key: Key::Node(_), value }, .. } => {
+                Some(NodeEntry::read(&value).unwrap().is_draining)
+            }
+            _ => None,
+        };
+        std::iter::from_fn(|| own.poll_output()).filter_map(of).last()
+    };
+    said(&mut own);
+    own.drain(true, at(1600));
+    assert_eq!(said(&mut own), Some(true));
+    own.drain(true, at(1600));
+    assert_eq!(said(&mut own), None);
+    own.drain(false, at(1600));
+    assert_eq!(said(&mut own), Some(false));
 }

@@ -9,8 +9,9 @@
 //!   nearer to the owner than it was itself ([`Level`]). So each server remains farther away than the one that it pulls from, for as long
 //!   as that connection lasts, and a circle would need one that is farther away than itself.
 //!
-//! The first server of a zone asks the owner, and the others of the zone ask that one: two hops. When it goes, what the others have still
-//! may be given on, to those that come then: three. A fourth would only add another server of which a silence has to be noticed.
+//! The first server of a zone asks the owner, and the others of the zone ask that one: two hops. Where that one says nothing of the stream,
+//! as its entry has no room for it or has not been heard, one of the others may be asked: three. A fourth would only add another server of
+//! which a silence has to be noticed.
 #![cfg_attr(
     not(test),
     deny(
@@ -71,9 +72,10 @@ pub struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether it carries the stream nearer to the owner than the asker.
+    /// Whether it carries the stream nearer to the owner than the asker, and goes on.
     pub fn suits(&self, asker: &NodeEntry, level: Level) -> bool {
-        self.hops > 0 && self.hops < level.hops() && self.node.run != asker.run
+        let is_nearer = self.hops > 0 && self.hops < level.hops();
+        is_nearer && self.node.run != asker.run && !self.node.is_draining
     }
 }
 
@@ -93,6 +95,21 @@ pub fn choose<'a>(
     };
     let owner = Candidate { node: owner, hops: 0 };
     carriers.filter(fits).chain([owner]).min_by_key(rank).unwrap_or(owner)
+}
+
+/// The node to which a viewer of a stream is sent while the one that it has come to is emptied: one of the same zone before those of
+/// others, then one that has the stream, which `nodes` says of each, then that with the fewest viewers. `None` where there is no other that
+/// goes on and says where viewers reach it.
+pub fn refuge<'a>(
+    own: &NodeEntry,
+    nodes: impl Iterator<Item = (&'a NodeEntry, bool)>,
+) -> Option<&'a NodeEntry> {
+    let fits = |(node, _): &(&NodeEntry, bool)| {
+        node.run.node != own.run.node && !node.is_draining && !node.is_leaving && !node.public.is_empty()
+    };
+    let rank =
+        |(node, has): &(&NodeEntry, bool)| (node.zone != own.zone, !has, node.viewers, mixed(own, node));
+    nodes.filter(fits).min_by_key(rank).map(|(node, _)| node)
 }
 
 /// What becomes of a pull that goes on when its stream has another epoch.

@@ -115,6 +115,10 @@ pub struct NodeEntry {
     pub viewers: u64,
     /// It is about to end: nothing begins there any more.
     pub is_leaving: bool,
+    /// Where viewers reach it, as a URL without a key; empty where it does not say.
+    pub public: String,
+    /// It is emptied: what runs there goes on, and nothing begins there that may begin elsewhere.
+    pub is_draining: bool,
 }
 
 /// Which node has a stream's publisher.
@@ -158,6 +162,10 @@ struct NodeForm<'a> {
     viewers: u64,
     #[serde(default)]
     leaving: bool,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    public: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    draining: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -223,7 +231,7 @@ impl NodeEntry {
     pub fn read(value: &[u8]) -> Result<NodeEntry, EntryError> {
         check_form(value)?;
         let form: NodeForm<'_> = serde_json::from_slice(value).map_err(|_| EntryError::Foreign)?;
-        let texts = [&form.address, &form.zone, &form.version];
+        let texts = [&form.address, &form.zone, &form.version, &form.public];
         let is_plain = |text: &str| text.len() <= TEXT_MAX_BYTES && !text.chars().any(char::is_control);
         if !texts.into_iter().all(|text| is_plain(text)) {
             return Err(EntryError::Foreign);
@@ -235,6 +243,8 @@ impl NodeEntry {
             version: form.version.into_owned(),
             viewers: form.viewers,
             is_leaving: form.leaving,
+            public: form.public.into_owned(),
+            is_draining: form.draining,
         })
     }
 
@@ -249,6 +259,8 @@ impl NodeEntry {
             version: self.version.as_str().into(),
             viewers: self.viewers,
             leaving: self.is_leaving,
+            public: self.public.as_str().into(),
+            draining: self.is_draining,
         })
     }
 }
@@ -288,14 +300,24 @@ mod tests {
     use proptest::prelude::*;
 
     fn node_entry() -> impl Strategy<Value = NodeEntry> {
-        ("[A-Za-z0-9_-]{1,64}", any::<u64>(), "[ -~äöü]{0,80}", "[a-z\"\\\\]{0,20}", any::<(u64, bool)>())
-            .prop_map(|(node, incarnation, address, zone, (viewers, is_leaving))| NodeEntry {
-                run: Run { node: NodeName::parse(&node).unwrap(), incarnation },
-                address,
-                zone,
-                version: "0.1.0".to_owned(),
-                viewers,
-                is_leaving,
+        (
+            "[A-Za-z0-9_-]{1,64}",
+            any::<u64>(),
+            "[ -~äöü]{0,80}",
+            "[a-z\"\\\\]{0,20}",
+            any::<(u64, bool, bool)>(),
+        )
+            .prop_map(|(node, incarnation, address, zone, (viewers, is_leaving, is_draining))| {
+                NodeEntry {
+                    run: Run { node: NodeName::parse(&node).unwrap(), incarnation },
+                    public: address.clone(),
+                    is_draining,
+                    address,
+                    zone,
+                    version: "0.1.0".to_owned(),
+                    viewers,
+                    is_leaving,
+                }
             })
     }
 

@@ -29,7 +29,7 @@ mod view;
 
 pub use carriage::{CarriageEntry, Carried};
 pub use carrying::Holder;
-pub use choice::{Candidate, HOPS_MAX, Level, Stay, answers, choose, stays};
+pub use choice::{Candidate, HOPS_MAX, Level, Stay, answers, choose, refuge, stays};
 pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
 pub use view::Place;
 
@@ -299,6 +299,14 @@ impl Ownership {
         }
     }
 
+    /// This node is emptied from now on, or not any more; it is told at once.
+    pub fn drain(&mut self, is_draining: bool, now: Time) {
+        let is_news = is_draining != std::mem::replace(&mut self.own.is_draining, is_draining);
+        if is_news && self.view.is_heard() {
+            self.renew(now);
+        }
+    }
+
     /// The registry is heard from now on: all entries that there are come as news, then [`Ownership::handle_listed`], and further ones as
     /// they are written. Or it is heard no longer. Answers and news of a connection before are not handed in any more.
     pub fn handle_connection(&mut self, is_heard: bool, now: Time) {
@@ -346,7 +354,11 @@ impl Ownership {
 
     /// An entry was written, or removed (`None`), with this revision. News may come late, twice, and out of order.
     pub fn handle_entry(&mut self, key: &Key, value: Option<&[u8]>, revision: u64, now: Time) {
-        match self.view.take(key, value, revision, now) {
+        let change = self.view.take(key, value, revision, now);
+        if *key == Key::Carries(self.own.run.node.clone()) {
+            self.hear_own_carriage(now);
+        }
+        match change {
             Change::None => {}
             Change::Dropped => self.counters.dropped = self.counters.dropped.saturating_add(1),
             Change::Stream(name) => self.handle_stream(&name, now),

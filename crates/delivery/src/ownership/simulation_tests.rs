@@ -128,6 +128,8 @@ fn entry(number: usize, incarnation: u64) -> NodeEntry {
         version: "1".to_owned(),
         viewers: 0,
         is_leaving: false,
+        public: String::new(),
+        is_draining: false,
     }
 }
 

@@ -356,7 +356,8 @@ impl Fetcher {
 
     /// Pulls what the server's entries name and nothing else. What is pulled already goes on.
     pub fn rearrange(&mut self) {
-        let (entries, policy) = (self.server.pulls(), self.server.policy());
+        let (entries, policy, now) = (self.server.pulls(), self.server.policy(), self.server.clock().now());
+        let mut former = Vec::new();
         self.table = Arc::clone(&entries);
         // The files may hold other authorities by now.
         self.trust = Trust::default();
@@ -368,13 +369,20 @@ impl Fetcher {
                 .as_ref()
                 .is_some_and(|fetch| !entries.iter().any(|entry| Arc::ptr_eq(entry, fetch.entry())))
             {
-                *fetch = None;
+                former.extend(fetch.take());
             }
         }
         for entry in entries.iter() {
             if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(entry, fetch.entry())) {
                 let index = self.fetches.len();
-                self.fetches.push(Some(Fetch::new(&*self.server, index, Arc::clone(entry), policy)));
+                let mut fetch = Fetch::new(&*self.server, index, Arc::clone(entry), policy);
+                let is_same = |former: &mut Fetch| former.entry().names == entry.names;
+                if let Fetch::Http(upstream) = &mut fetch
+                    && let Some(Fetch::Http(former)) = former.extract_if(.., is_same).next()
+                {
+                    upstream.adopt(*former, now);
+                }
+                self.fetches.push(Some(fetch));
             }
         }
     }

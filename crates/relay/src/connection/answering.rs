@@ -89,6 +89,20 @@ fn farther_away() -> Response {
     problem(508, "this server is not nearer to the stream's publisher", words)
 }
 
+/// While this server is emptied, a viewer that comes, or asks for a playlist again, is sent to another one. Servers are not: they read in
+/// the registry that it is.
+fn send_away(name: &StreamName, request: &Request, context: &TurnContext<'_>) -> Result<(), Response> {
+    let is_server = !Via::of(&request.headers).is_empty();
+    let refuge = || context.hub.refuge(name, &request.path, &request.query);
+    match (!is_server).then(refuge).flatten() {
+        Some(location) => {
+            let moved = Response::new(307).with_header("Location", location);
+            Err(shared_with(context.settings, moved.with_header("Cache-Control", "no-store")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The answer where the server that has the stream cannot be reached.
 fn away(retry_after: Duration) -> Response {
     let words = "The server of the cluster that had this stream is away, or this one has just begun and does not know it yet; GET /api/cluster says more. Try again shortly.";
@@ -197,6 +211,9 @@ impl Connection {
             // Pages of others may read what became of a request for an object.
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
+            if rest.ends_with(".m3u8") || rest.ends_with(".mpd") {
+                send_away(&name, request, context)?;
+            }
             if asks_for_stages(rest) {
                 return tell(&name, request, context)
                     .map(|response| StreamAnswer::Stages(shared(response)))
@@ -223,6 +240,7 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
+        send_away(&name, request, context)?;
         let live = context.hub.streams.find(&name);
         if let Some(edge) = context.hub.edge()
             && (live.is_none() || context.hub.demands.is_pulled(&name))
