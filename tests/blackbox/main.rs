@@ -62,6 +62,7 @@ mod objects;
 mod outputs;
 mod panics;
 mod pictures;
+mod posters;
 mod proxy_folder;
 mod publishers;
 mod pull;

@@ -92,6 +92,12 @@ pub(super) fn not_found(was_there: bool) -> Response {
     }
 }
 
+/// The answer where a recording has no picture.
+pub(super) fn no_picture() -> Response {
+    let words = "The recording has no pictures, or this server cannot decode them: that takes libavcodec.";
+    problem(404, "no picture of this recording", words)
+}
+
 /// The answer where the store does not give what it should have. Its own words are for the log: they may tell of credentials.
 pub(super) fn store_failed(error: &StoreError) -> Response {
     let words = match error.kind() {

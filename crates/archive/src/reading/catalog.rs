@@ -9,10 +9,11 @@ use glassline_delivery::archive::index::{Line, Recording};
 use glassline_delivery::archive::names::{Session, SessionObject, StoredObject};
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::SPAN_MAX;
-use glassline_delivery::packager::later;
+use glassline_delivery::packager::{RenditionName, later};
 use glassline_delivery::policy::StreamName;
 use glassline_media::{Time, Utc};
-use index_reader::{AT_ONCE, AWAY_FOR, Loaded, PARTS_EVERY, PARTS_SELDOM, Reader, begins, new, wait};
+pub(super) use index_reader::wait;
+use index_reader::{AT_ONCE, AWAY_FOR, Loaded, PARTS_EVERY, PARTS_SELDOM, Reader, begins, new};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -120,6 +121,14 @@ impl Catalog {
         }
     }
 
+    /// What is known of a recording's index is read anew by the next that asks.
+    pub(super) fn reread(&mut self, name: &StreamName, session: Session, now: Time) {
+        let known = self.streams.get_mut(name).and_then(|known| known.sessions.get_mut(&session));
+        if let Some(loaded) = known {
+            *loaded = new(name, session, now);
+        }
+    }
+
     /// The CRC-32C and length that an index which was read tells of this object.
     pub(super) fn checksum(&self, stored: &StoredObject) -> Option<(u32, u64)> {
         let SessionObject::Segment { rendition, segment } = stored.object else { return None };
@@ -215,6 +224,60 @@ pub(super) fn current(
     keep(shared, name, known);
     // A list that lacks what could not be read would be told as whole. What was read is kept: the next try goes on there.
     failed.map_or(Ok(found), Err)
+}
+
+/// A recording and the beginning of its index: what tells of its first pictures. `None` where there is no such recording.
+///
+/// # Errors
+/// The store's.
+pub(super) fn beginning(
+    shared: &Shared,
+    name: &StreamName,
+    session: Session,
+) -> Result<Option<Current>, StoreError> {
+    let now = shared.clock.now();
+    let unstored = shared.running.as_ref().map(|running| running.unstored(name)).unwrap_or_default();
+    let own = unstored.iter().find(|unstored| unstored.session == session);
+    let mut known = shared.catalog().streams.get(name).cloned().unwrap_or_default();
+    let listed = if own.is_some() { Ok(()) } else { list_sessions(shared, name, &mut known, now) };
+    if own.is_none() && !known.sessions.contains_key(&session) {
+        keep(shared, name, known);
+        return listed.map(|()| None);
+    }
+    let loaded = known.sessions.entry(session).or_insert_with(|| new(name, session, now));
+    loaded.used_at = now;
+    let read = read_beginning(shared, name, loaded, own);
+    add_unstored(loaded, own);
+    let recording = Arc::clone(&loaded.recording);
+    // Another server's may go on, too.
+    let is_running = own.map_or_else(|| recording.ended().is_none(), |own| own.is_running);
+    keep(shared, name, known);
+    read.map(|()| Some(Current { recording, is_running }))
+}
+
+/// Reads the first parts of an index, up to those that tell of pictures. The spool has the beginning of a recording of which the store has
+/// no part.
+fn read_beginning(
+    shared: &Shared,
+    name: &StreamName,
+    loaded: &mut Loaded,
+    own: Option<&Unstored>,
+) -> Result<(), StoreError> {
+    if own.is_some_and(|own| own.part == 0) {
+        return Ok(());
+    }
+    let folder = format!("{name}/{}/index", loaded.recording.session());
+    let (now, utc) = (shared.clock.now(), shared.clock.utc());
+    let reader = Reader { shared, folder: &folder, deadline: now + READ_WITHIN };
+    reader.list(loaded, now, utc)?;
+    let first: Vec<u32> = loaded.listing.keys().copied().take(BACK as usize * 2).collect();
+    for parts in first.chunks(BACK as usize) {
+        reader.read(loaded, parts)?;
+        if loaded.recording.segments(RenditionName::Video).next().is_some() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The last recordings that began before `span` and another one, but may go on in it: of two servers that record one stream.

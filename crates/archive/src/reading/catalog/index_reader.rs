@@ -178,7 +178,10 @@ impl Reader<'_> {
 }
 
 /// Waits for the store, as long as that may take; where it gave no answer a moment ago, it is not waited for.
-pub(super) fn wait<T: Send + 'static>(shared: &Shared, ask: impl FnOnce(Done<T>)) -> Result<T, StoreError> {
+pub(in crate::reading) fn wait<T: Send + 'static>(
+    shared: &Shared,
+    ask: impl FnOnce(Done<T>),
+) -> Result<T, StoreError> {
     is_there(shared)?;
     let (sender, receiver) = mpsc::sync_channel(1);
     ask(Box::new(move |result| {
