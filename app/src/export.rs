@@ -1,8 +1,9 @@
 //! `glassline export`: a time of a recorded stream as a file.
 
-use crate::{failure, output, stop};
+use crate::stop::{Second, StopSignals};
+use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_archive::export::{ExportFailure, ExportProgress, ExportRequest, Former, export};
+use glassline_archive::export::{ExportFailure, ExportProgress, ExportRequest, Former, abandon_all, export};
 use glassline_archive::{Archive, ReadingSettings, Store, StoreErrorKind, StoreSettings};
 use glassline_delivery::archive::export::{Container, ExportError, Report};
 use glassline_delivery::archive::location::Location;
@@ -16,7 +17,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Export a time of a recorded stream as MP4 or MPEG-TS
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let store = Store::start(settings).context("cannot start a thread")?;
     let recordings = Archive::start(Box::new(store), None, ReadingSettings::default(), clock)
         .context("cannot start a thread")?;
-    let stop = stop::on_signal()?;
+    let stop = stopped_by_signals()?;
     let request = ExportRequest { name: args.name.clone(), span, container };
     let is_shown = std::io::stderr().is_terminal();
     let mut shown_at = Instant::now();
@@ -131,6 +133,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         output::print_aside(&words(args, span, &report, bytes))?;
     }
     if report.is_whole() { Ok(()) } else { Err(failure::incomplete()) }
+}
+
+/// Becomes true at the first signal. The second one ends the process at once, without the file that it was writing.
+fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::<AtomicBool>::default();
+    let told = Arc::clone(&stop);
+    StopSignals::catch()?.call(Second::Asks, move |_| {
+        if told.swap(true, Ordering::Relaxed) {
+            abandon_all(|| std::process::exit(1));
+        }
+    })?;
+    Ok(stop)
 }
 
 fn line_of(progress: ExportProgress) -> String {

@@ -12,11 +12,12 @@ use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, 
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::{Source, TooLong, Window};
 use glassline_delivery::policy::StreamName;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Steps of which the objects are fetched ahead of the one that is written.
@@ -133,6 +134,23 @@ fn known(streams: &[StreamName]) -> String {
     }
 }
 
+/// The unfinished files of this process. What makes one, and what gives it its name, holds it meanwhile.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all unfinished files and calls `end`, before which no other one is made: for a process that ends at once.
+pub fn abandon_all(end: impl FnOnce()) {
+    let unfinished = unfinished();
+    for path in unfinished.iter() {
+        let _ = std::fs::remove_file(path);
+    }
+    end();
+    drop(unfinished);
+}
+
 /// A file that is removed unless it gets its name.
 struct Unfinished {
     path: PathBuf,
@@ -147,6 +165,7 @@ impl Unfinished {
         loop {
             let hidden = format!(".{}.{kind}-{}-{number}", name.to_string_lossy(), std::process::id());
             let path = target.with_file_name(hidden);
+            let mut unfinished = unfinished();
             // What has the name already is another's, or a link to elsewhere.
             match File::options().read(true).write(true).create_new(true).open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => {
@@ -154,6 +173,7 @@ impl Unfinished {
                 }
                 opened => {
                     let file = Some(BufWriter::with_capacity(WRITE_BYTES, opened?));
+                    unfinished.insert(path.clone());
                     return Ok(Unfinished { path, file });
                 }
             }
@@ -179,8 +199,9 @@ impl Unfinished {
                 Err(_) => {}
             }
         }
+        let mut unfinished = unfinished();
         std::fs::rename(&self.path, target)?;
-        self.path = PathBuf::new();
+        unfinished.remove(&std::mem::take(&mut self.path));
         Ok(())
     }
 }
@@ -188,7 +209,9 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
+            let mut unfinished = unfinished();
             let _ = std::fs::remove_file(&self.path);
+            unfinished.remove(&self.path);
         }
     }
 }
