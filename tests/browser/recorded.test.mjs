@@ -129,3 +129,48 @@ recordedTest("one goes back to the beginning of what is live, and comes back to 
   await plays(page, 25);
   assert.doesNotMatch(page.url(), /from=/);
 });
+
+recordedTest("recordings have pictures, and operators make clips of what is live and of what is shown", async (t) => {
+  const server = await recording(t);
+  void publish(t, server, 90, "640x360");
+  await server.live("hall");
+  const page = await open(t, browser, `${server.origin}/watch/hall`);
+  await plays(page, 25);
+  const picture = page.locator(".recording-list .poster img");
+  await picture.waitFor({ timeout: 60_000 });
+  await until("the picture of the recording", () => picture.evaluate((image) => image.complete && image.naturalWidth === 320));
+  await page.getByRole("button", { name: "Clip the last 30 seconds" }).click();
+  const result = page.locator(".clip-result");
+  const link = page.getByRole("link", { name: "Download the clip" });
+  await link.waitFor({ timeout: 60_000 });
+  assert.match(await result.textContent(), /\d+ s from .* · .*B/);
+  await until("the picture of the clip", () => result.locator("img").evaluate((image) => image.complete && image.naturalWidth === 320));
+  await page.locator(".recordings").scrollIntoViewIfNeeded();
+  await screenshot(page, "clip");
+  const file = await fetch(new URL(await link.getAttribute("href"), server.origin));
+  assert.equal(file.headers.get("content-type"), "video/mp4");
+  assert.match(file.headers.get("content-disposition"), /^attachment; filename="hall-/);
+  // In a recording it is of what was before the picture that is shown.
+  await page.getByRole("button", { name: "Restart from the beginning" }).click();
+  await plays(page, 25);
+  await until("the recorded time", async () => /^Shown: /.test(await page.locator(".recordings > [role=status]").textContent()));
+  await page.getByRole("button", { name: "Clip the 30 seconds before this" }).click();
+  await until("the second clip", async () => (await link.isVisible()) && /clips\/1\.mp4/.test(await link.getAttribute("href")));
+  assert.match(await result.textContent(), /\d+ s from .* · .*B · something of that time is missing/);
+});
+
+recordedTest("a viewer without the key sees pictures and no button for clips, and one with it has both", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "glassline-recorded-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const config = `[record]\nstore = "file:${folder}"\n[stream.hall]\nrecord = true\n[package]\nsegment = "1s"\n[publish]\nkey = "a-publish-key"\n[encode.hall]\ninput = "test:320x180@25"\nkeyint = "1s"\nthreads = 1\n`;
+  const server = await serve(t, [], { config });
+  await server.live("hall");
+  const page = await open(t, browser, `${server.origin}/watch/hall`);
+  await page.locator(".recording-list .poster img").waitFor({ timeout: 60_000 });
+  assert.equal(await page.locator(".clip").isVisible(), false);
+  const crew = await open(t, browser, `${server.origin}/watch/hall?key=a-publish-key`);
+  await crew.getByRole("button", { name: "Clip the last 30 seconds" }).click();
+  const link = crew.getByRole("link", { name: "Download the clip" });
+  await link.waitFor({ timeout: 60_000 });
+  assert.equal((await fetch(new URL(await link.getAttribute("href"), server.origin))).status, 200);
+});

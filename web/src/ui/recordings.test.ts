@@ -3,7 +3,7 @@ import { endOf, lengthText, recordingsOf, whenText } from "./recordings";
 
 describe("the list of recordings", () => {
   it("has the stream's own, the newest first", () => {
-    const one = (name: string, from: string | null) => ({ name, from, to: null, bytes: 0, state: "complete" });
+    const one = (name: string, from: string | null) => ({ name, session: "20261130T022552.123Z", from, to: null, bytes: 0, state: "complete" });
     const all = [one("hall", "2026-11-29T10:00:00Z"), one("other", "2026-11-30T10:00:00Z"), one("hall", "2026-11-30T09:00:00Z"), one("hall", null)];
     expect(recordingsOf(all, "hall").map(({ from }) => from)).toEqual(["2026-11-30T09:00:00Z", "2026-11-29T10:00:00Z"]);
   });
