@@ -103,9 +103,18 @@ fn they_are_for_those_that_may_watch_and_clips_for_those_that_may_change_somethi
     assert_eq!(refused.status, 401, "{}", refused.text());
     assert_eq!(get(server.address(), &format!("{path}?expires=1&token=0")).status, 401);
     is_jpeg(&get(server.address(), &format!("{path}?{token}")));
-    // A viewer is told of the picture, and not of clips, which are refused.
+    // One that is good for another stream is not for this.
+    let other =
+        glassline(&["sign", &server.url("/live/stage/index.m3u8"), "--key-file", &key, "--for", "1h"]);
+    let other = other.text();
+    let other = other.trim().split_once('?').unwrap().1;
+    assert_eq!(get(server.address(), &format!("{path}?{other}")).status, 401);
+    // Without the publish key one is told of the picture, and not of clips, which are refused.
     let answer = get(server.address(), &format!("/api/recordings?{token}"));
     let list: Vec<Value> = serde_json::from_str(&answer.text()).unwrap();
-    assert!(list.iter().all(|one| one["clip"].is_null()), "{}", answer.text());
+    assert_eq!((list.len(), list[0]["poster"].as_str()), (1, Some(&*path)), "{}", answer.text());
+    assert!(list[0]["clip"].is_null(), "{}", answer.text());
+    let order = format!("/api/recordings/hall/clip?last=2s&{token}");
+    assert!([401, 403].contains(&ask(server.address(), "POST", &order, &["Content-Length: 0"]).status));
     assert!([401, 403].contains(&get(server.address(), "/api/recordings/hall/clips/0.jpg").status));
 }

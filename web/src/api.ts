@@ -416,9 +416,9 @@ export interface RecordingInfo {
   clip?: string | null;
 }
 
-/** Path of a recording's picture; `search` is the query of the page that asks. */
-export function posterPath(one: Pick<RecordingInfo, "name" | "session">, search: string): string {
-  const query = access(search);
+/** Path of a recording's picture; `search` is the query of the page that asks. `version` keeps a browser from showing the one that it has. */
+export function posterPath(one: Pick<RecordingInfo, "name" | "session">, search: string, version: string | null = null): string {
+  const query = [access(search), version === null ? "" : `v=${encodeURIComponent(version)}`].filter(Boolean).join("&");
   return `${ROOT}live/${encodeURIComponent(one.name)}/archive/${encodeURIComponent(one.session)}/poster.jpg${query && `?${query}`}`;
 }
 

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { posterPath } from "./api";
 import { clipPath, clipState, fromHere, orderClip, refusedText } from "./clip_api";
 import { clipLabel, clipText } from "./ui/clip";
 
@@ -43,6 +44,13 @@ describe("clips", () => {
     expect(await clipState(ordered, "")).toBeNull();
     expect(await orderClip("hall", { seconds: 30, endMs: null }, "")).toEqual({ state: "failed", words: "The server does not answer." });
     expect(refusedText(503, "Other clips are waiting.")).toBe("Other clips are waiting.");
+  });
+
+  it("have pictures at addresses that let the viewer in", () => {
+    const one = { name: "hall", session: "20261130T022552.123Z" };
+    const path = "/live/hall/archive/20261130T022552.123Z/poster.jpg";
+    expect(posterPath(one, "")).toBe(path);
+    expect(posterPath(one, "?token=a&expires=1&x=2", "2026")).toBe(`${path}?expires=1&token=a&v=2026`);
   });
 
   it("are told in words", () => {

@@ -68,7 +68,7 @@ struct Listed {
     bytes: u64,
     state: &'static str,
     locked: bool,
-    /// The address of its picture, for those that may watch the stream; `None` where there are no pictures, or none that are decoded here.
+    /// The address of its picture, which is given to those that may watch the stream; `None` where there are no pictures, or none that are decoded here.
     poster: Option<String>,
     /// Where clips of the stream are ordered, for those that may; `None` for others.
     clip: Option<String>,

@@ -25,6 +25,8 @@ mod inner {
     use glassline_media::{AccessUnit, Codec, Time};
     use std::sync::{Arc, OnceLock};
 
+    /// So many of the last pictures are made small: the very last one may be damaged.
+    const TRIED: usize = 4;
     /// Of H.264, H.265 and AV1, which recordings have.
     static DECODED: [OnceLock<bool>; 3] = [const { OnceLock::new() }; 3];
 
@@ -40,14 +42,22 @@ mod inner {
     }
 
     pub(super) fn still_of(units: &[AccessUnit]) -> Option<Arc<[u8]>> {
-        let mut decoder = PictureDecoder::new(units.first()?.codec).ok()?;
+        let mut decoder = PictureDecoder::exact(units.first()?.codec).ok()?;
+        // Those before the last ones are decoded for these alone.
+        let mut times: Vec<i64> = units.iter().map(|unit| unit.pts.0).collect();
+        times.sort_unstable();
+        let first = times.first().copied()?;
+        let at = |pts: i64| Time::from_nanos(pts.abs_diff(first));
+        let shown = at(times.get(times.len().saturating_sub(TRIED)).copied()?);
         let mut newest = None;
-        let mut each = |_, picture: glassline_codec::avcodec::DecodedPicture<'_>| {
-            newest = Thumbnail::of(&picture);
+        let mut each = |time: Time, picture: glassline_codec::avcodec::DecodedPicture<'_>| {
+            if time >= shown {
+                newest = Thumbnail::of(&picture);
+            }
         };
         for unit in units {
             // One that is damaged is left out, as it is for viewers.
-            let _ = decoder.decode(&unit.data, Time::ZERO, &mut each);
+            let _ = decoder.decode(&unit.data, at(unit.pts.0), &mut each);
         }
         let _ = decoder.drain(&mut each);
         newest?.jpeg()

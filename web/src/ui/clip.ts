@@ -32,11 +32,13 @@ export class ClipMaker {
   readonly element = element("div", { class: "clip", hidden: true }, this.button, this.result);
   /** The recorded moment that is shown, in ms of UTC; null: live. */
   private shownMs: number | null = null;
+  private isKnown = true;
+  private isMaking = false;
 
   constructor(private readonly name: () => string) {
     this.button.addEventListener("click", () => void this.make());
     this.picture.addEventListener("error", () => (this.picture.hidden = true));
-    this.showTime(null);
+    this.showTime(null, false);
   }
 
   /** Whether clips may be made by the one that looks at the page. */
@@ -44,14 +46,21 @@ export class ClipMaker {
     this.element.hidden = !may;
   }
 
-  /** Which moment is shown. */
-  showTime(shownMs: number | null): void {
+  /** Which moment is shown; null in a recording: it is not known yet. */
+  showTime(shownMs: number | null, isRecorded: boolean): void {
     this.shownMs = shownMs;
-    setText(this.button, clipLabel(shownMs === null));
+    setText(this.button, clipLabel(!isRecorded));
+    this.isKnown = !isRecorded || shownMs !== null;
+    this.enable();
+  }
+
+  private enable(): void {
+    this.button.disabled = this.isMaking || !this.isKnown;
   }
 
   private async make(): Promise<void> {
-    this.button.disabled = true;
+    this.isMaking = true;
+    this.enable();
     this.show({ state: "making" }, 0);
     const begun = performance.now();
     const key = operatorKey();
@@ -67,7 +76,8 @@ export class ClipMaker {
       else if (lost >= LOST_MAX) state = { state: "failed", words: "The server does not answer any more." };
     }
     this.show(state, 0);
-    this.button.disabled = false;
+    this.isMaking = false;
+    this.enable();
   }
 
   private show(state: ClipState, seconds: number): void {

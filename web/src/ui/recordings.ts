@@ -47,6 +47,14 @@ export function recordingsOf(all: readonly RecordingInfo[], name: string): Recor
   return own.sort((one, other) => Date.parse(other.from!) - Date.parse(one.from!));
 }
 
+/** The picture of a recording that has just begun is another one some seconds later, ms. */
+const YOUNG_MS = 15_000;
+
+/** Whether a recording has just begun. */
+export function isYoung(one: Pick<RecordingInfo, "from" | "to" | "state">): boolean {
+  return one.state === "recording" && one.from !== null && one.to !== null && Date.parse(one.to) - Date.parse(one.from) < YOUNG_MS;
+}
+
 export class Recordings {
   private readonly list = element("ul", { class: "recording-list" });
   private readonly beginning = element("button", { type: "button", class: "choice" }, "Restart from the beginning");
@@ -88,7 +96,7 @@ export class Recordings {
   /** Says which time is shown: ms of UTC; null while it is live. */
   showTime(captureMs: number | null, replay: Replay | null): void {
     this.live.setAttribute("aria-pressed", String(replay === null));
-    this.clip.showTime(captureMs);
+    this.clip.showTime(captureMs, replay !== null);
     setText(this.shown, captureMs === null ? "" : `Shown: ${whenText(new Date(captureMs).toISOString())}`);
     if (captureMs !== null && this.time.value === "" && document.activeElement !== this.time) this.time.value = localOf(captureMs);
   }
@@ -118,9 +126,10 @@ export class Recordings {
   private poster(one: RecordingInfo): HTMLElement {
     const known = this.posters.get(one.session);
     if (known || !one.poster) return known ?? element("div", { class: "poster" });
-    const image = element("img", { alt: "", decoding: "async", loading: "lazy", src: posterPath(one, location.search) });
+    const image = element("img", { alt: "", decoding: "async", loading: "lazy", src: posterPath(one, location.search, isYoung(one) ? one.to : null) });
     const box = element("div", { class: "poster" }, image);
-    this.posters.set(one.session, box);
+    // That of a recording which has just begun is asked for again with the next look.
+    if (!isYoung(one)) this.posters.set(one.session, box);
     image.addEventListener("error", () => {
       image.remove();
       const tries = (this.failures.get(one.session) ?? 0) + 1;

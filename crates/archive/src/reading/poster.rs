@@ -7,7 +7,7 @@
 //! One picture is made at a time, since a decoder takes memory and a core. A recording's picture is kept in memory as its segments are,
 //! and so is the answer that there is none.
 
-use super::catalog::{self, Current, Wanted};
+use super::catalog::{self, Beginning, Current, Wanted};
 use super::replay::{Pending, checked};
 use super::{Archive, Shared, answers};
 use crate::store::{StoreError, StoreErrorKind};
@@ -37,10 +37,15 @@ pub(super) type Easel = Arc<Mutex<Painter>>;
 const WITHIN: Duration = Duration::from_secs(10);
 /// Requests that wait for the thread at most: one page has fifty.
 const JOBS_MAX: usize = 64;
+/// Segments that are looked at for the one that the picture is in, and those that are tried where it is gone.
+const LOOKED_AT_MAX: usize = 1000;
+const CANDIDATES_MAX: usize = 4;
 /// A larger segment is not read for a picture.
 const SEGMENT_MAX_BYTES: u64 = 64 << 20;
 /// Pictures that are decoded at most where there is no key frame, but a point from which on they become whole.
-const UNITS_MAX: usize = 250;
+const UNITS_MAX: usize = 120;
+/// The longest rest behind a picture.
+const REST_MAX: Duration = Duration::from_secs(5);
 /// How long a picture that stays is kept in memory, and how long clients may keep it: a recording of which the oldest is deleted gets
 /// another one.
 const STAYS_FOR: Duration = Duration::from_secs(300);
@@ -64,6 +69,8 @@ enum NoPicture {
     Unknown,
     /// There are no pictures in it that can be decoded here.
     Undecodable,
+    /// It goes on, and nothing of it is known yet.
+    NotYet,
     /// It cannot be read.
     Store(StoreError),
 }
@@ -102,9 +109,11 @@ fn answer(shared: &Shared, easel: &Easel, stored: &StoredObject, mut pending: Pe
             pending.fill(head, picture.to_vec(), keep);
         }
         Err(NoPicture::Unknown) => pending.refuse(answers::not_found(false)),
+        Err(NoPicture::NotYet) => pending.refuse(answers::not_yet()),
         Err(NoPicture::Undecodable) => pending.answer(answers::no_picture(), NONE_FOR),
         Err(NoPicture::Store(error)) => {
-            tracing::warn!(%error, object = %stored, "cannot read a recording for its picture");
+            // What is asked of the store for playlists and segments tells of it in the log.
+            tracing::debug!(%error, object = %stored, "cannot read a recording for its picture");
             pending.refuse(answers::store_failed(&error));
         }
     }
@@ -112,33 +121,45 @@ fn answer(shared: &Shared, easel: &Easel, stored: &StoredObject, mut pending: Pe
 
 /// The picture that stands for a recording, and whether that stays.
 fn poster_of(shared: &Shared, easel: &Easel, stored: &StoredObject) -> Result<(Arc<[u8]>, bool), NoPicture> {
-    let mut is_reread = false;
+    let mut is_relisted = false;
     loop {
-        let current = catalog::beginning(shared, &stored.name, stored.session)?;
-        let Current { recording, is_running } = current.ok_or(NoPicture::Unknown)?;
-        let (segment, is_last) = chosen(&recording).ok_or(NoPicture::Undecodable)?;
-        match paint(shared, easel, &recording, segment, None) {
-            Err(NoPicture::Store(error)) if error.kind() == StoreErrorKind::NotFound && !is_reread => {
-                // It was deleted since its index was read.
-                shared.catalog().reread(&stored.name, stored.session, shared.clock.now());
-                is_reread = true;
-            }
-            painted => return painted.map(|picture| (picture, !(is_last && is_running))),
+        let beginning = catalog::beginning(shared, &stored.name, stored.session)?;
+        let Beginning { current, kept_from, failed } = beginning.ok_or(NoPicture::Unknown)?;
+        let Current { recording, is_running } = current;
+        let (candidates, is_last) = chosen(&recording, kept_from);
+        if candidates.is_empty() {
+            return Err(match failed {
+                Some(error) => NoPicture::Store(error),
+                None if is_running && recording.is_empty() => NoPicture::NotYet,
+                None => NoPicture::Undecodable,
+            });
         }
+        // Between a look at the index and now, retention may have deleted the first of them.
+        let tries = if is_relisted { candidates.len() } else { 1 };
+        for segment in candidates.into_iter().take(tries) {
+            match paint(shared, easel, &recording, segment, None) {
+                Err(NoPicture::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
+                painted => return painted.map(|picture| (picture, !(is_last && is_running))),
+            }
+        }
+        if std::mem::replace(&mut is_relisted, true) {
+            return Err(NoPicture::Unknown);
+        }
+        shared.catalog().relist(&stored.name, stored.session);
     }
 }
 
-/// The segment that a recording's picture is in, and whether it is the last one that is known.
-fn chosen(recording: &Recording) -> Option<(&RecordedSegment, bool)> {
-    let mut found: Option<(&RecordedSegment, Utc)> = None;
-    for segment in recording.segments(RenditionName::Video).filter(|segment| has_entry(segment)) {
-        let until = found.map_or_else(|| later(segment.utc, WITHIN), |(_, until)| until);
-        if found.is_some() && segment.utc > until {
-            return found.map(|(segment, _)| (segment, false));
-        }
-        found = Some((segment, until));
-    }
-    found.map(|(segment, _)| (segment, true))
+/// The segment that a recording's picture is in, with those that follow it, where it is gone; and whether it is the last one that is known.
+/// What was captured before `kept_from` is not looked at.
+fn chosen(recording: &Recording, kept_from: Option<Utc>) -> (Vec<&RecordedSegment>, bool) {
+    let is_kept = |segment: &&RecordedSegment| kept_from.is_none_or(|from| segment.utc >= from);
+    let of = recording.segments(RenditionName::Video).filter(|segment| has_entry(segment)).filter(is_kept);
+    let all: Vec<&RecordedSegment> = of.take(LOOKED_AT_MAX).collect();
+    let Some(until) = all.first().map(|first| later(first.utc, WITHIN)) else { return (Vec::new(), true) };
+    let within = all.iter().take_while(|segment| segment.utc <= until).count();
+    let place = within.saturating_sub(1);
+    let candidates: Vec<_> = all.iter().skip(place).take(CANDIDATES_MAX).copied().collect();
+    (candidates, within == all.len())
 }
 
 /// Whether decoding can begin somewhere in a segment that may be read.
@@ -168,7 +189,11 @@ fn paint(
     // What was read is not held while another picture is made.
     drop((header, bytes));
     let paint = easel.lock().unwrap_or_else(PoisonError::into_inner);
-    paint(&units).ok_or(NoPicture::Undecodable)
+    let begun = shared.clock.now();
+    let picture = paint(&units);
+    // However many are asked for, they take half a core.
+    std::thread::sleep(shared.clock.now().since(begun).min(REST_MAX));
+    picture.ok_or(NoPicture::Undecodable)
 }
 
 /// Reads an object: from the spool, where that has it, or from the store.
@@ -176,7 +201,7 @@ fn get(shared: &Shared, stored: &StoredObject) -> Result<Bytes, StoreError> {
     let spooled = shared.running.as_ref().and_then(|running| running.spooled(stored));
     match spooled.map(|read| read()) {
         Some(Ok(bytes)) => Ok(bytes),
-        _ => catalog::wait(shared, |done| shared.objects.get(&stored.to_string(), done)),
+        _ => catalog::wait_for_object(shared, &stored.to_string()),
     }
 }
 

@@ -154,6 +154,65 @@ fn what_is_deleted_at_the_front_gives_another_picture() {
     };
     bench.shelf.0.objects.lock().unwrap().retain(|path, _| is_kept(path));
     assert_eq!(bench.get(&path, ""), (200, "65 25 0;".to_owned()));
+    // What a playlist has read of the index stays: the picture has asked for a list, and for the parts that are new.
+    let from = ago(3600 - 40).as_nanos() / 1_000_000_000;
+    let (status, list) = bench.get("video.m3u8", &format!("from={from}&to={}", from + 30));
+    assert_eq!(status, 200, "{list}");
+    let again = bench.shelf.parts();
+    bench.recordings.shared.cache().forget("");
+    assert_eq!(bench.get(&path, "").0, 200);
+    assert_eq!(bench.shelf.parts(), again);
+    bench.recordings.shared.cache().forget("");
+    assert_eq!(bench.get("video.m3u8", &format!("from={from}&to={}", from + 30)).0, 200);
+    assert_eq!(bench.shelf.parts(), again);
+}
+
+#[test]
+fn a_slow_segment_is_no_sign_of_a_store_that_is_away() {
+    let shelf = Handle::default();
+    let session = store_pictures(&shelf, ago(600), 3, TWO_KEYS, true);
+    let bench = bench(shelf);
+    let shared = Arc::clone(&bench.recordings.shared);
+    let path = format!("hall/{session}/video/1.m4s");
+    let gate = bench.shelf.0.gate.lock().unwrap();
+    let fetching = std::thread::spawn(move || (catalog::wait_for_object(&shared, &path).is_ok(), shared));
+    // Longer than an index may take.
+    std::thread::sleep(Duration::from_millis(5300));
+    drop(gate);
+    let (is_there, shared) = fetching.join().unwrap();
+    assert!(is_there);
+    assert_eq!(*shared.away_until.lock().unwrap(), Time::ZERO);
+}
+
+#[test]
+fn what_was_deleted_while_its_picture_was_made_stays_so() {
+    let shelf = Handle::default();
+    let session = store_pictures(&shelf, ago(3600), 200, TWO_KEYS, true);
+    // Each part was written when what it tells of was there.
+    for (path, written) in shelf.0.modified.lock().unwrap().iter_mut() {
+        let part = path.split("/index/").nth(1).and_then(|part| part.split('.').next()?.parse::<u64>().ok());
+        if let Some(part) = part {
+            *written = ago(3600 - 4 - part * 4);
+        }
+    }
+    let bench = bench(shelf);
+    let from = ago(3600 - 390).as_nanos() / 1_000_000_000;
+    assert_eq!(bench.get("video.m3u8", &format!("from={from}")).0, 200);
+    let before = bench.shelf.parts();
+    assert!(before < 60, "the end alone was read: {before}");
+    let stored = StoredObject { name: name(), session, object: SessionObject::Poster };
+    assert!(bench.recordings.shared.catalog().has_session(&stored));
+    let gate = bench.shelf.0.gate.lock().unwrap();
+    let asked = bench.find(&format!("archive/{session}/poster.jpg"), "", false).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while bench.shelf.parts() == before {
+        assert!(Instant::now() < deadline, "the beginning is asked for");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    bench.recordings.forget(&name(), session);
+    drop(gate);
+    assert_eq!(read(&asked).0, 200, "what had begun is answered");
+    assert!(!bench.recordings.shared.catalog().has_session(&stored));
 }
 
 #[test]
@@ -181,15 +240,19 @@ fn pictures_are_made_one_at_a_time_and_what_is_too_much_is_told() {
     let ask = |session: &Session| bench.find(&format!("archive/{session}/poster.jpg"), "", false).unwrap();
     let asked: Vec<_> = sessions.iter().map(ask).collect();
     drop(gate);
+    // The thread of clips paints with the same brush.
+    let at = sessions[3].begun();
+    let clips = |millis: u64| bench.recordings.still_at(&name(), later(at, Duration::from_millis(millis)));
+    std::thread::scope(|scope| {
+        let painting = scope.spawn(|| (0..20).for_each(|_| assert!(clips(1500).is_some())));
+        asked.iter().for_each(|growing| drop(read(growing)));
+        painting.join().unwrap();
+    });
     let answers: Vec<u16> = asked.iter().map(|growing| read(growing).0).collect();
     let of = |status| answers.iter().filter(|it| **it == status).count();
     assert!(of(200) >= 64 && of(503) >= 150 - 66 && of(200) + of(503) == 150, "{} {}", of(200), of(503));
-    // The thread of clips paints with the same brush.
-    let at = sessions[3].begun();
-    let still = bench.recordings.still_at(&name(), later(at, Duration::from_millis(1500)));
-    assert_eq!(still.as_deref(), Some(&b"65 0 2;"[..]), "the key frame before");
-    let still = bench.recordings.still_at(&name(), later(at, Duration::from_millis(999)));
-    assert_eq!(still.as_deref(), Some(&b"65 0 0;"[..]));
-    assert_eq!(bench.recordings.still_at(&name(), later(at, Duration::from_secs(50))), None);
+    assert_eq!(clips(1500).as_deref(), Some(&b"65 0 2;"[..]), "the key frame before");
+    assert_eq!(clips(999).as_deref(), Some(&b"65 0 0;"[..]));
+    assert_eq!(clips(50_000), None);
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
