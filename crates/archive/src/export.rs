@@ -8,7 +8,7 @@
 use crate::reading::{Archive, StepObjects};
 use crate::store::{StoreError, StoreErrorKind};
 use bytes::Bytes;
-use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, Report, Step};
+use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, Recoder, Report, Step};
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::{Source, TooLong, Window};
 use glassline_delivery::policy::StreamName;
@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Steps of which the objects are fetched ahead of the one that is written.
@@ -36,6 +36,8 @@ const TRIES: u32 = 6;
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// How often it is looked whether it is still wanted, while the store has not answered.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a process that ends at once waits for one that makes or names a file.
+const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 /// How long what has been captured and is recorded in a moment is waited for.
 const AWAIT_FOR: Duration = Duration::from_secs(8);
 
@@ -143,8 +145,19 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 
 /// Removes all unfinished files and calls `end`, before which no other one is made: for a process that ends at once.
 pub fn abandon_all(end: impl FnOnce()) {
-    let unfinished = unfinished();
-    for path in unfinished.iter() {
+    let begun = Instant::now();
+    // A disk that does not answer may hold the one that has it.
+    let unfinished = loop {
+        match UNFINISHED.try_lock() {
+            Ok(unfinished) => break Some(unfinished),
+            Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < ABANDON_WITHIN => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => break None,
+        }
+    };
+    for path in unfinished.iter().flat_map(|paths| paths.iter()) {
         let _ = std::fs::remove_file(path);
     }
     end();
@@ -225,7 +238,8 @@ fn check_name(target: &Path, former: Former) -> Result<(), ExportFailure> {
     }
 }
 
-/// Writes what `request` says to `target`, which appears when it is whole. `progress` is told after each row of segments and while the
+/// Writes what `request` says to `target`, which appears when it is whole. With a `recoder` it begins with the first picture at the wanted
+/// time or later, and without one with the key frame before. `progress` is told after each row of segments and while the
 /// store is waited for, and ends it by returning false.
 ///
 /// # Errors
@@ -235,6 +249,7 @@ pub fn export(
     request: &ExportRequest,
     target: &Path,
     former: Former,
+    recoder: Option<Recoder>,
     mut progress: impl FnMut(ExportProgress) -> bool,
 ) -> Result<Report, ExportFailure> {
     check_name(target, former)?;
@@ -245,10 +260,15 @@ pub fn export(
     // Before the store is asked: what cannot be written is told at once.
     let mut data = Unfinished::beside(target, "data").map_err(unwritten)?;
     let (plan, mut export) = plan(recordings, request, &mut progress)?;
+    if let Some(recoder) = recoder {
+        export.begin_exactly(recoder)?;
+    }
     let write = |bytes: &[u8]| data.file().and_then(|file| file.write_all(bytes)).map_err(unwritten);
     let done = make(recordings, &plan, &mut export, &mut progress, write)?;
     let mut bytes = Vec::new();
-    let (head, report) = export.finish(&mut bytes)?;
+    let finished = export.finish(&mut bytes);
+    let (head, report) =
+        finished.map_err(|error| if progress(done) { error.into() } else { ExportFailure::Stopped })?;
     data.file().and_then(|file| file.write_all(&bytes)).map_err(unwritten)?;
     if head.is_empty() {
         data.finish(target, former).map_err(unwritten)?;
@@ -361,7 +381,9 @@ fn make(
         }
         let Some(objects) = coming.pop_front() else { break };
         let objects = objects_of(recordings, step, objects, || progress(told))?;
-        export.push(step, &objects, &mut bytes)?;
+        let pushed = export.push(step, &objects, &mut bytes);
+        // What it was ended in is no error of its own.
+        pushed.map_err(|error| if progress(told) { error.into() } else { ExportFailure::Stopped })?;
         if bytes.len() >= WRITE_BYTES {
             write(&bytes)?;
             bytes.clear();
