@@ -69,7 +69,7 @@ enum NoPicture {
     Unknown,
     /// There are no pictures in it that can be decoded here.
     Undecodable,
-    /// It goes on, and nothing of it is known yet.
+    /// It goes on, and none of its pictures are known yet.
     NotYet,
     /// It cannot be read.
     Store(StoreError),
@@ -130,7 +130,9 @@ fn poster_of(shared: &Shared, easel: &Easel, stored: &StoredObject) -> Result<(A
         if candidates.is_empty() {
             return Err(match failed {
                 Some(error) => NoPicture::Store(error),
-                None if is_running && recording.is_empty() => NoPicture::NotYet,
+                None if is_running && recording.segments(RenditionName::Video).next().is_none() => {
+                    NoPicture::NotYet
+                }
                 None => NoPicture::Undecodable,
             });
         }

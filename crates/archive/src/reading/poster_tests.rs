@@ -87,7 +87,7 @@ fn painter(now: &Arc<AtomicUsize>, most: &Arc<AtomicUsize>) -> Painter {
     })
 }
 
-fn bench(shelf: Handle) -> Bench {
+fn painted(shelf: Handle) -> Bench {
     let mut bench = Bench::of(shelf, None);
     let nothing = || Arc::new(AtomicUsize::new(0));
     bench.recordings = bench.recordings.with_pictures(painter(&nothing(), &nothing())).unwrap();
@@ -98,7 +98,7 @@ fn bench(shelf: Handle) -> Bench {
 fn the_picture_is_a_key_frame_ten_seconds_behind_the_beginning_and_is_made_once() {
     let shelf = Handle::default();
     let session = store_pictures(&shelf, ago(3600), 40, TWO_KEYS, true);
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let path = format!("archive/{session}/poster.jpg");
     // The first picture of the segment that begins ten seconds later.
     assert_eq!(bench.get(&path, ""), (200, "65 5 0;".to_owned()));
@@ -124,12 +124,19 @@ fn one_that_is_shorter_has_its_last_key_frame_and_one_without_key_frames_what_ca
     let short = store_pictures(&shelf, ago(600), 3, TWO_KEYS, true);
     let refreshed = store_pictures(&shelf, ago(300), 1, [false; 4], true);
     let never = store_pictures(&shelf, ago(200), 1, [false; 4], false);
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let get = |session: Session| bench.get(&format!("archive/{session}/poster.jpg"), "");
     assert_eq!(get(short), (200, "65 2 0;".to_owned()));
     assert_eq!(get(refreshed), (200, "41 0 0;41 0 1;41 0 2;41 0 3;".to_owned()));
     let (status, text) = get(never);
     assert!(status == 404 && text.contains("libavcodec"), "{text}");
+    // One that goes on, without a segment so far, may have pictures in a moment.
+    let begun = Session::new(ago(5));
+    bench
+        .shelf
+        .put(&format!("hall/{begun}/index/00000000.jsonl"), PartWriter::new(&name(), begun, 0).finish());
+    let (status, text) = painted(bench.shelf.clone()).get(&format!("archive/{begun}/poster.jpg"), "");
+    assert!(status == 503 && text.contains("just begun"), "{status} {text}");
     let unknown = Session::new(ago(100));
     assert_eq!(get(unknown).0, 404);
     // Without a painter no one is asked.
@@ -141,7 +148,7 @@ fn one_that_is_shorter_has_its_last_key_frame_and_one_without_key_frames_what_ca
 fn what_is_deleted_at_the_front_gives_another_picture() {
     let shelf = Handle::default();
     let session = store_pictures(&shelf, ago(3600), 40, TWO_KEYS, true);
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let path = format!("archive/{session}/poster.jpg");
     assert_eq!(bench.get(&path, "").1, "65 5 0;");
     bench.recordings.shared.cache().forget("");
@@ -171,7 +178,7 @@ fn what_is_deleted_at_the_front_gives_another_picture() {
 fn a_slow_segment_is_no_sign_of_a_store_that_is_away() {
     let shelf = Handle::default();
     let session = store_pictures(&shelf, ago(600), 3, TWO_KEYS, true);
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let shared = Arc::clone(&bench.recordings.shared);
     let path = format!("hall/{session}/video/1.m4s");
     let gate = bench.shelf.0.gate.lock().unwrap();
@@ -195,7 +202,7 @@ fn what_was_deleted_while_its_picture_was_made_stays_so() {
             *written = ago(3600 - 4 - part * 4);
         }
     }
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let from = ago(3600 - 390).as_nanos() / 1_000_000_000;
     assert_eq!(bench.get("video.m3u8", &format!("from={from}")).0, 200);
     let before = bench.shelf.parts();
@@ -219,7 +226,7 @@ fn what_was_deleted_while_its_picture_was_made_stays_so() {
 fn a_damaged_segment_and_a_store_that_is_away_are_told() {
     let shelf = Handle::default();
     let session = store_pictures(&shelf, ago(600), 3, TWO_KEYS, true);
-    let bench = bench(shelf);
+    let bench = painted(shelf);
     let path = format!("archive/{session}/poster.jpg");
     bench.shelf.put(&format!("hall/{session}/video/2.m4s"), "others");
     assert_eq!(bench.get(&path, "").0, 404);

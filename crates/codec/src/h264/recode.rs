@@ -163,5 +163,6 @@ fn unit(data: Vec<u8>, pts: Ticks, random_access: bool) -> AccessUnit {
 }
 
 #[cfg(test)]
+#[cfg(feature = "x264")]
 #[path = "recode_tests.rs"]
 mod tests;
