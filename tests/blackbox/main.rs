@@ -65,6 +65,7 @@ mod objects;
 mod outputs;
 mod panics;
 mod pictures;
+mod posters;
 mod proxy_folder;
 mod publishers;
 mod pull;

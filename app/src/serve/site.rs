@@ -148,7 +148,10 @@ impl PageSite {
             "/api/cluster" => json(&self.cluster.get().map(|cluster| cluster.report(hub))),
             "/api/alarms" => json(&self.alarms.report()),
             "/api/recordings" => match self.recording.get() {
-                Some(recording) => json(&recording.list(may_know)),
+                Some(recording) => {
+                    let may_clip = hub.may_see_viewers(door, peer, request).is_ok();
+                    json(&recording.list(may_know, may_clip))
+                }
                 None => json(&[(); 0]),
             },
             "/api/events" => self.now().events.list(),
