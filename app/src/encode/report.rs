@@ -3,7 +3,9 @@
 use super::{Args, budget};
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_studio::encode::{Controls, Encoding, Line, Progress, Stats};
+use glassline_studio::encode::{Controls, Encoding, Line, Progress, Report, Stats};
+use glassline_studio::output::{Status, StatusHandle};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
@@ -25,8 +27,21 @@ fn line(progress: &Progress) -> String {
     )
 }
 
-/// Tells how the run went, as the arguments have it.
-pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> Result<()> {
+/// What is written of a rendition as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: Report<'a>,
+    outputs: Vec<Status>,
+}
+
+/// Tells how the run went, as the arguments have it. `outputs` are those of each rendition.
+pub(super) fn print_at_end(
+    args: &Args,
+    controls: &Controls,
+    all: &[Stats],
+    outputs: &[Vec<StatusHandle>],
+) -> Result<()> {
     if args.stats && std::io::stderr().is_terminal() {
         // Leaves the line of the progress, so that what follows has lines of its own.
         output::print_to_stderr("\n");
@@ -36,11 +51,16 @@ pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> R
         return Ok(());
     }
     let mut budgets = Vec::new();
-    for (stats, status) in all.iter().zip(controls.status()) {
+    for ((stats, status), outputs) in all.iter().zip(controls.status()).zip(outputs) {
+        let outputs: Vec<Status> = outputs.iter().map(StatusHandle::get).collect();
         let which = if all.len() > 1 { format!("{}: ", status.name) } else { String::new() };
         tracing::info!("{which}{}", summary(stats));
+        for gaps in outputs.iter().filter_map(gaps) {
+            tracing::warn!("{gaps}");
+        }
         if args.json {
-            let json = serde_json::to_string(&stats.report(&status.name)).context("cannot write JSON")?;
+            let written = Written { report: stats.report(&status.name), outputs };
+            let json = serde_json::to_string(&written).context("cannot write JSON")?;
             output::print(&format!("{json}\n"))?;
         } else if args.stats {
             output::print_aside(&format!("{which}{}", table(stats)))?;
@@ -70,6 +90,19 @@ fn summary(stats: &Stats) -> String {
     )
 }
 
+/// What is missing at a server to which the connection was lost.
+fn gaps(output: &Status) -> Option<String> {
+    let Status { output, left_out, resumed, missing_s, .. } = output;
+    let gaps = match resumed {
+        0 => return None,
+        1 => "a gap".to_owned(),
+        gaps => format!("{gaps} gaps"),
+    };
+    Some(format!(
+        "{output}: {missing_s:.2} s of the stream are missing there in {gaps}; {left_out} parts of it were left out"
+    ))
+}
+
 /// Each stage with median, 99th percentile and maximum in milliseconds.
 fn table(stats: &Stats) -> String {
     let mut table = format!("{:<44}{:>9}{:>9}{:>9}\n", "milliseconds", "p50", "p99", "max");
@@ -84,7 +117,24 @@ fn table(stats: &Stats) -> String {
 mod tests {
     use super::*;
     use glassline_media::quantity::Bitrate;
+    use glassline_studio::output::State;
     use std::time::Duration;
+
+    #[test]
+    fn what_is_missing_at_a_server_is_told_where_something_is() {
+        let status = |resumed| Status {
+            output: "http://a/live/x.ts,http://b/live/x.ts".to_owned(),
+            state: State::Sending,
+            bytes: 1,
+            left_out: 7,
+            server: None,
+            resumed,
+            missing_s: 1.234,
+        };
+        assert_eq!(gaps(&status(0)), None, "what was left out before the first connection is no gap");
+        let told = gaps(&status(2)).unwrap();
+        assert!(told.contains("1.23 s of the stream are missing there in 2 gaps; 7 parts"), "{told}");
+    }
 
     #[test]
     fn the_line_has_the_figures_of_the_last_second() {

@@ -50,7 +50,14 @@ impl Request {
 
     /// What reads the answer.
     pub fn client(&self, limits: Limits) -> Client {
-        Client { limits, method: self.method, head: HeadBuffer::default(), body: None, keeps_alive: false }
+        Client {
+            limits,
+            method: self.method,
+            head: HeadBuffer::default(),
+            body: None,
+            keeps_alive: false,
+            interim: 0,
+        }
     }
 }
 
@@ -85,6 +92,8 @@ pub struct Client {
     body: Option<Decoder>,
     #[serde(default)]
     keeps_alive: bool,
+    #[serde(default)]
+    interim: u32,
 }
 
 impl Client {
@@ -106,12 +115,18 @@ impl Client {
                 self.body = Some(Decoder::new(framing));
                 return Ok(Some(Event::Head(Box::new(head))));
             }
+            self.interim = self.interim.saturating_add(1);
         }
     }
 
     /// Whether the connection may be used again behind this response, as far as its head says.
     pub fn keeps_alive(&self) -> bool {
         self.keeps_alive
+    }
+
+    /// How many interim responses have come (1xx, RFC 9110 §15.2): the first answers `Expect: 100-continue`.
+    pub fn interim_responses(&self) -> u32 {
+        self.interim
     }
 
     /// Tells that the connection has ended: an error where that cuts the response short.

@@ -13,7 +13,7 @@ fn open_with(address: &str, key: Option<&str>, liveness: Liveness) -> (PushOutpu
     let url = format!("http://{address}/live/a.ts");
     let credentials = Credentials { key: key.map(|key| key.to_owned().into()), connector: None };
     let status = StatusHandle::new(&url);
-    (PushOutput::open(&url, &credentials, liveness, status, &network).unwrap(), network)
+    (PushOutput::open(&[url], &credentials, liveness, status, &network).unwrap(), network)
 }
 
 /// A server whose connections the test plays by hand.

@@ -20,8 +20,8 @@ pub enum Target {
     Stdout,
     /// Datagrams of up to 7 TS packets: a URL as [`Destination`] reads it, with a name or an address as its host.
     Datagrams(String),
-    /// A chunked PUT to this URL.
-    Http(String),
+    /// A chunked PUT to the first of these URLs, or where that does not take it to another one, in turn. There is one at least.
+    Http(Vec<String>),
     /// A peer that listens for a link at this host and port, `HOST:PORT`.
     Link(String),
     /// A peer of SRT: a URL as [`Address`] reads it.
@@ -73,6 +73,9 @@ pub enum TargetError {
     /// A server without a stream.
     #[error("{0:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it")]
     NoStream(String),
+    /// A place that is no server of HTTP, among servers that take turns.
+    #[error("{0:?} cannot take turns with a server; give it as an output of its own")]
+    NoTurns(String),
     /// A user in the URL.
     #[error(
         "{0:?} names a user, and publishers show a key; write http://HOST:PORT/live/NAME.ts, and --publish-key-file FILE"
@@ -118,7 +121,10 @@ impl Target {
                 Some(path) => Target::File(placed(path).into()),
                 None => return Err(TargetError::NotUtf8(self.to_string())),
             },
-            Target::Http(url) => server(&placed(url))?,
+            Target::Http(urls) => {
+                let urls: Result<_, _> = urls.iter().map(|url| server(&placed(url))).collect();
+                Target::Http(urls?)
+            }
             Target::Datagrams(url) => {
                 let url = filled(url, name, index).or_else(|| further_port(url, 2 * index));
                 datagrams(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
@@ -147,7 +153,8 @@ impl Target {
     /// Whether TLS is spoken there.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        matches!(self, Target::Http(url) if url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")))
+        let is_tls = |url: &String| url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+        matches!(self, Target::Http(urls) if urls.iter().any(is_tls))
     }
 
     /// Whether it is an IVF file, which takes VP8 alone.
@@ -175,7 +182,10 @@ impl fmt::Display for Target {
             Target::File(path) => path.display().fmt(f),
             Target::Stdout => f.write_str("standard output"),
             Target::Datagrams(url) => f.write_str(url),
-            Target::Http(url) => f.write_str(&without_key(url)),
+            Target::Http(urls) => {
+                let shown: Vec<String> = urls.iter().map(|url| without_key(url)).collect();
+                f.write_str(&shown.join(","))
+            }
             Target::Link(peer) => write!(f, "link://{peer}"),
             // What stands behind the question mark may be a key.
             Target::Srt(url) => f.write_str(url.split('?').next().unwrap_or_default()),
@@ -211,7 +221,7 @@ impl FromStr for Target {
         };
         match scheme.to_ascii_lowercase().as_str() {
             "udp" | "rtp" => datagrams(text),
-            "http" | "https" => server(text),
+            "http" | "https" => servers(text),
             "link" => link(text),
             "srt" => srt(text),
             _ => Err(TargetError::Scheme { text: without_secrets(text), scheme: scheme.to_owned() }),
@@ -253,7 +263,27 @@ fn srt(text: &str) -> Result<Target, TargetError> {
         .map_err(|error| TargetError::Srt { text: place, error })
 }
 
-fn server(text: &str) -> Result<Target, TargetError> {
+/// One URL of a server, or several with commas between them. A comma separates where a scheme follows it: it may stand in a path.
+fn servers(text: &str) -> Result<Target, TargetError> {
+    let mut urls: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        let scheme = piece.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        match (scheme.as_deref(), urls.last_mut()) {
+            (Some("http" | "https"), _) | (_, None) => urls.push(piece.to_owned()),
+            (Some("udp" | "rtp" | "link" | "srt"), Some(_)) => {
+                return Err(TargetError::NoTurns(without_secrets(piece)));
+            }
+            (_, Some(url)) => {
+                url.push(',');
+                url.push_str(piece);
+            }
+        }
+    }
+    urls.iter().map(|url| server(url)).collect::<Result<_, _>>().map(Target::Http)
+}
+
+/// The URL of one server, as it stands.
+fn server(text: &str) -> Result<String, TargetError> {
     let filled = filled(text, "r", 0);
     let url: Url = filled
         .as_deref()
@@ -268,7 +298,7 @@ fn server(text: &str) -> Result<Target, TargetError> {
         return Err(TargetError::NoStream(without_secrets(text)));
     }
     marked::split(text).map_err(|what| TargetError::Marks { text: without_secrets(text), what })?;
-    Ok(Target::Http(text.to_owned()))
+    Ok(text.to_owned())
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
@@ -336,9 +366,25 @@ mod tests {
         for url in ["https://box/live/a.ts", "http://box/live/a.ts", "http://[::1]:8080/live/a.ts?takeover=1"]
         {
             let target: Target = url.parse().unwrap();
-            assert_eq!(target, Target::Http(url.to_owned()));
+            assert_eq!(target, Target::Http(vec![url.to_owned()]));
             assert_eq!(target.is_tls(), url.starts_with("https"));
         }
+    }
+
+    #[test]
+    fn servers_that_take_turns_stand_in_one_output() {
+        let text = "http://a:81/live/x.ts?key=hush,https://b/live/x,y.ts";
+        let target: Target = text.parse().unwrap();
+        let urls = ["http://a:81/live/x.ts?key=hush", "https://b/live/x,y.ts"].map(str::to_owned);
+        assert_eq!(target, Target::Http(urls.into()));
+        assert!(target.is_tls() && target.is_network());
+        assert_eq!(target.to_string(), "http://a:81/live/x.ts?key=…,https://b/live/x,y.ts");
+        let rendition = target.of_rendition("720p50", 0).unwrap();
+        assert_eq!(rendition.to_string(), "http://a:81/live/x-720p50.ts?key=…,https://b/live/x,y-720p50.ts");
+        let refused = |text: &str| text.parse::<Target>().unwrap_err();
+        assert!(matches!(refused("http://a/live/x.ts,srt://b:1"), TargetError::NoTurns(_)));
+        assert!(matches!(refused("http://a/live/x.ts,http://b"), TargetError::NoStream(_)));
+        assert!(matches!(refused("http://a,http://b/live/x.ts"), TargetError::NoStream(_)));
     }
 
     #[test]
@@ -448,7 +494,7 @@ mod tests {
     #[test]
     fn an_at_sign_behind_the_host_is_no_user() {
         for url in ["http://host/live/a@b.ts", "http://host/live/a.ts?mail=a@b"] {
-            assert_eq!(url.parse(), Ok(Target::Http(url.to_owned())));
+            assert_eq!(url.parse(), Ok(Target::Http(vec![url.to_owned()])));
         }
     }
 
@@ -525,7 +571,8 @@ mod tests {
         ) {
             match text.parse::<Target>() {
                 Ok(Target::File(path)) => prop_assert_eq!(path, PathBuf::from(&text)),
-                Ok(Target::Http(url) | Target::Datagrams(url) | Target::Srt(url)) => prop_assert_eq!(url, text),
+                Ok(Target::Http(urls)) => prop_assert_eq!(urls.join(","), text),
+                Ok(Target::Datagrams(url) | Target::Srt(url)) => prop_assert_eq!(url, text),
                 Ok(Target::Link(peer)) => prop_assert!(text.contains(&peer)),
                 Ok(Target::Stdout | Target::Null) => prop_assert!(text == "-" || text == "null:"),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
