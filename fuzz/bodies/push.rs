@@ -1,9 +1,9 @@
 //! What a server may answer to who pushes a stream to it, and when its socket takes what.
 //!
-//! Behind a first byte (0: for a file, otherwise live; half of it, up to 3, is the number of further servers) come steps. The three highest bits of a step's byte choose what happens, the
-//! others are an amount: packets of a picture (0, and 1 for one with which a viewer can join), bytes that the socket takes (2),
-//! so many bytes of the server's, which follow (3), tenths of a second (4), the connection's end (5), a connection that is
-//! refused (6), and the end of the stream (7).
+//! Behind a first byte (0: for a file, otherwise live; half of it, up to 3, is the number of further servers) come steps. The
+//! three highest bits of a step's byte choose what happens, the others are an amount: packets of a picture (0, and 1 for one with
+//! which a viewer can join), bytes that the socket takes (2), so many bytes of the server's, which follow (3), tenths of a second
+//! (4), the connection's end (5; 31: since the machine is silent), a connection that is refused (6), and the end of the stream (7).
 
 use glassline_delivery::http1::Url;
 use glassline_delivery::push::{Output, Policy, Pusher};
@@ -53,6 +53,7 @@ pub fn run(data: &[u8]) {
                 pusher.handle_bytes(bytes, now);
             }
             4 => now += Duration::from_millis(100) * amount as u32,
+            5 if amount == 31 => pusher.handle_silence(now),
             5 => pusher.handle_end((amount > 15).then(|| "reset".to_owned()), now),
             6 => pusher.handle_refused("refused".to_owned(), amount > 15, now),
             _ => pusher.finish(amount > 15, now),

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 /// A server of NATS with JetStream.
-struct Nats {
+pub(crate) struct Nats {
     address: SocketAddr,
     scratch: Scratch,
     more: Vec<String>,
@@ -22,7 +22,7 @@ struct Nats {
 
 impl Nats {
     /// One with these arguments more, or `None` where there is no such program, which is counted.
-    fn start(test: &str, more: &[&str]) -> Option<Nats> {
+    pub(crate) fn start(test: &str, more: &[&str]) -> Option<Nats> {
         if !has_program("nats-server") {
             skip(test, "there is no nats-server; apt install nats-server");
             return None;
@@ -49,8 +49,8 @@ impl Nats {
 }
 
 /// A server of the cluster.
-struct Node {
-    server: Server,
+pub(crate) struct Node {
+    pub(crate) server: Server,
     scratch: Scratch,
 }
 
@@ -89,12 +89,12 @@ impl Node {
         Some(stream["node"].as_str()?.to_owned())
     }
 
-    fn until_owner(&self, name: &str, node: &str) {
+    pub(crate) fn until_owner(&self, name: &str, node: &str) {
         until(&format!("{name} to be at {node}"), || self.owner(name).as_deref() == Some(node));
     }
 }
 
-fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
+pub(crate) fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
     let nodes = names.map(|name| Node::start(name, &nats.url()));
     for node in &nodes {
         until("the registry to be heard", || {

@@ -93,13 +93,16 @@ fn summary(stats: &Stats) -> String {
 /// What is missing at a server to which the connection was lost.
 fn gaps(output: &Status) -> Option<String> {
     let Status { output, left_out, resumed, missing_s, .. } = output;
-    let gaps = match resumed {
-        0 => return None,
-        1 => "a gap".to_owned(),
-        gaps => format!("{gaps} gaps"),
+    if *resumed == 0 && *missing_s == 0.0 {
+        return None;
+    }
+    let gone_on = match resumed {
+        0 => "it has not gone on".to_owned(),
+        1 => "it has gone on once".to_owned(),
+        times => format!("it has gone on {times} times"),
     };
     Some(format!(
-        "{output}: {missing_s:.2} s of the stream are missing there in {gaps}; {left_out} parts of it were left out"
+        "{output}: {missing_s:.2} s of the stream are missing there; {gone_on}; {left_out} parts of it were left out"
     ))
 }
 
@@ -122,18 +125,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_at_a_server_is_told_where_something_is() {
-        let status = |resumed| Status {
+        let status = |resumed, missing_s| Status {
             output: "http://a/live/x.ts,http://b/live/x.ts".to_owned(),
             state: State::Sending,
             bytes: 1,
             left_out: 7,
             server: None,
             resumed,
-            missing_s: 1.234,
+            missing_s,
         };
-        assert_eq!(gaps(&status(0)), None, "what was left out before the first connection is no gap");
-        let told = gaps(&status(2)).unwrap();
-        assert!(told.contains("1.23 s of the stream are missing there in 2 gaps; 7 parts"), "{told}");
+        assert_eq!(gaps(&status(0, 0.0)), None, "what was left out before the first connection is no gap");
+        let told = gaps(&status(2, 1.234)).unwrap();
+        let expected = "1.23 s of the stream are missing there; it has gone on 2 times; 7 parts";
+        assert!(told.contains(expected), "{told}");
+        assert!(gaps(&status(0, 0.5)).unwrap().contains("it has not gone on"));
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Request {
             body: None,
             keeps_alive: false,
             interim: 0,
+            is_told_to_continue: false,
         }
     }
 }
@@ -94,6 +95,8 @@ pub struct Client {
     keeps_alive: bool,
     #[serde(default)]
     interim: u32,
+    #[serde(default)]
+    is_told_to_continue: bool,
 }
 
 impl Client {
@@ -116,6 +119,7 @@ impl Client {
                 return Ok(Some(Event::Head(Box::new(head))));
             }
             self.interim = self.interim.saturating_add(1);
+            self.is_told_to_continue |= head.status == 100;
         }
     }
 
@@ -124,7 +128,12 @@ impl Client {
         self.keeps_alive
     }
 
-    /// How many interim responses have come (1xx, RFC 9110 §15.2): the first answers `Expect: 100-continue`.
+    /// Whether the server has answered `Expect: 100-continue` by 100 (RFC 9110 §10.1.1).
+    pub fn is_told_to_continue(&self) -> bool {
+        self.is_told_to_continue
+    }
+
+    /// How many interim responses have come (1xx, RFC 9110 §15.2).
     pub fn interim_responses(&self) -> u32 {
         self.interim
     }

@@ -9,6 +9,7 @@
     )
 )]
 
+use super::Event;
 use crate::http1::client::{self, Client, Head, Request};
 use crate::http1::{HttpError, Limits, body};
 use crate::stream::Seams;
@@ -30,6 +31,11 @@ pub(super) struct Gap {
 }
 
 impl Gap {
+    /// What is said of it once it has ended at `end`, `resumed` or with the stream.
+    pub(super) fn told(self, end: Time, resumed: bool) -> Event {
+        Event::Gap { resumed, missing: end.since(self.since), left_out: self.left_out }
+    }
+
     /// Counts another run of packets.
     pub(super) fn count(&mut self) {
         self.left_out = self.left_out.saturating_add(1);
@@ -51,17 +57,18 @@ pub(super) struct Connection {
     /// Since when something waits, and since when nothing of it was taken.
     pub(super) waits_since: Option<Time>,
     pub(super) blocked_since: Option<Time>,
-    /// Pictures are left out; what follows the gap is announced on each PID.
-    pub(super) behind: bool,
+    /// Pictures are left out since then; what follows the gap is announced on each PID.
+    pub(super) behind_since: Option<Time>,
     pub(super) seams: Option<Seams>,
     /// What has come of a picture that goes on: it leaves when it is whole, since a relay works picture by picture.
     pub(super) picture: Vec<u8>,
-    pub(super) opened: Time,
+    /// Since when the stream may go over it.
+    pub(super) began: Time,
     /// The stream has ended.
     pub(super) finishing: bool,
-    /// What is missing before its first picture.
-    pub(super) gap: Option<Gap>,
-    /// Runs of packets that came while nothing went to the server any longer.
+    /// What is missing before its first picture, and when that came, as long as it has not been told.
+    pub(super) gap: Option<(Gap, Time)>,
+    /// Runs of packets that were left out lately: while the server was behind, or nothing went to it any longer.
     pub(super) left_out: u64,
 }
 
@@ -113,10 +120,10 @@ impl Connection {
             chunk_ends: VecDeque::new(),
             waits_since: None,
             blocked_since: None,
-            behind: false,
+            behind_since: None,
             seams: None,
             picture: Vec::new(),
-            opened: now,
+            began: now,
             finishing: false,
             gap: None,
             left_out: 0,
@@ -158,7 +165,7 @@ impl Connection {
 
     /// Whether the server has said that it takes the stream, and nothing else.
     pub(super) fn is_answered_by_consent(&self) -> bool {
-        self.reply.since.is_none() && self.client.interim_responses() > 0
+        self.reply.since.is_none() && self.client.is_told_to_continue()
     }
 
     /// The first `bytes` of what is unsent were sent.

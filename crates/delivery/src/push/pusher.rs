@@ -71,9 +71,13 @@ pub enum Event {
     Redirected {
         /// Which one, without secrets.
         to: String,
+        /// Runs of packets that were taken and have not been sent.
+        unsent: u64,
     },
-    /// The stream goes on behind a gap: the packets of a key frame are on their way.
-    Resumed {
+    /// Part of the stream is missing there.
+    Gap {
+        /// Whether the stream has gone on behind it, for a while; otherwise it has ended in it.
+        resumed: bool,
         /// What is missing, by time.
         missing: Duration,
         /// Runs of packets that are missing, as far as that is known: not those that the network had taken.
@@ -111,6 +115,17 @@ pub struct Pusher {
     wants_key_frame: bool,
     outputs: VecDeque<Output>,
     events: VecDeque<Event>,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Without a word.
+    Broken,
+    /// The server does not take the stream at the moment.
+    NotYet,
+    /// The server does not take the stream.
+    Refused,
 }
 
 enum State {
@@ -225,7 +240,7 @@ impl Pusher {
             State::Open(connection) if connection.reply.since.is_none() => {
                 if connection.consent_until.is_some_and(|until| until <= now) {
                     // It does not know the question.
-                    return self.begin_stream();
+                    return self.begin_stream(now);
                 }
                 connection.expect_end("the server takes nothing of the stream".to_owned(), now);
                 // Another one may take it: the rest of an answer is not waited for.
@@ -256,14 +271,15 @@ impl Pusher {
         self.state = State::Open(Box::new(Connection::new(request, consent_until, now)));
         self.servers.reached();
         if consent_until.is_none() {
-            self.begin_stream();
+            self.begin_stream(now);
         }
     }
 
     /// The server takes the stream, as far as is known.
-    fn begin_stream(&mut self) {
+    fn begin_stream(&mut self, now: Time) {
         let State::Open(connection) = &mut self.state else { return };
         connection.consent_until = None;
+        connection.began = now;
         self.wants_key_frame = true;
         self.events.push_back(Event::Connected { url: self.servers.url().to_string() });
     }
@@ -275,7 +291,7 @@ impl Pusher {
         }
         self.servers.note_silence();
         // What was wrong from the beginning does not mend itself.
-        if by_tls && !self.servers.was_reached() {
+        if by_tls && !self.servers.was_reached() && !self.servers.is_detour() {
             self.refuse(PushFailure::Untrusted(why.clone()), Loss::Failed(why), now);
         } else {
             self.retry(Loss::Failed(why), 0, now);
@@ -288,7 +304,7 @@ impl Pusher {
         if connection.take_answer(bytes, now) {
             self.conclude(now);
         } else if connection.consent_until.is_some() && connection.is_answered_by_consent() {
-            self.begin_stream();
+            self.begin_stream(now);
         }
     }
 
@@ -300,14 +316,15 @@ impl Pusher {
         self.conclude(now);
     }
 
-    /// The server's machine has acknowledged nothing for [`Policy::blocked_max`], so that the connection is given up.
+    /// The server's machine has taken nothing for [`Policy::blocked_max`], so that the system has given the connection up.
     pub fn handle_silence(&mut self, now: Time) {
         let State::Open(connection) = &mut self.state else { return };
         // What was sent meanwhile is lost, too.
         let since = Time::ZERO + now.since(Time::ZERO).saturating_sub(self.policy.blocked_max);
         connection.waits_since = Some(connection.waits_since.map_or(since, |waits| waits.min(since)));
         let time = self.policy.blocked_max.as_secs_f64();
-        self.handle_end(Some(format!("the server's machine has acknowledged nothing for {time} s")), now);
+        connection.reply.failed.get_or_insert(format!("the server has taken nothing for {time} s"));
+        self.conclude(now);
     }
 
     /// Nothing more can be sent, for this reason. What the server said before it closed tells more: it may still come.
@@ -342,18 +359,25 @@ impl Pusher {
         }
         connection.started = true;
         if let Some(gap) = self.gap.take() {
-            connection.gap = Some(gap);
+            connection.gap = Some((gap, now));
             connection.seams = Some(Seams::new());
-            self.events.push_back(Event::Resumed { missing: now.since(gap.since), left_out: gap.left_out });
         }
-        if connection.behind {
+        // A server that has not agreed may refuse the stream when it has had some of it.
+        if let Some((gap, resumed)) = connection.gap
+            && now.since(resumed) >= self.policy.retry_min
+        {
+            connection.gap = None;
+            self.events.push_back(gap.told(resumed, true));
+        }
+        if connection.behind_since.is_some() {
             let is_sent = connection.unsent().is_empty();
             if !is_sent || !joinable {
                 // Once what waited has gone, the next picture may as well be one to go on with.
                 self.wants_key_frame |= is_sent;
+                connection.left_out = connection.left_out.saturating_add(1);
                 return Taken::LeftOut;
             }
-            connection.behind = false;
+            (connection.behind_since, connection.left_out) = (None, 0);
             connection.seams = Some(Seams::new());
             self.events.push_back(Event::CaughtUp);
         }
@@ -365,7 +389,7 @@ impl Pusher {
         connection.note_waiting(now);
         let waits = connection.waits_since.is_some_and(|since| now.since(since) > self.policy.behind_after);
         if waits || connection.unsent().len() > self.policy.pending_max_bytes {
-            connection.behind = true;
+            connection.behind_since = Some(now);
             self.events.push_back(Event::Behind);
         }
         Taken::Taken(bytes)
@@ -393,11 +417,13 @@ impl Pusher {
         match &mut self.state {
             State::Over(_) => {}
             State::Waiting { .. } | State::Connecting => {
-                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) });
+                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) }, now);
             }
-            // Nothing of the stream has gone there.
-            State::Open(connection) if connection.consent_until.is_some() => {
-                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) });
+            // Nothing of the stream, or of what is behind the gap, has gone there.
+            State::Open(connection)
+                if connection.consent_until.is_some() || !connection.started && self.gap.is_some() =>
+            {
+                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) }, now);
             }
             // Said again, it is no other end; and where the answer has begun, nothing more is sent.
             State::Open(connection) if connection.finishing || connection.reply.since.is_some() => {
@@ -421,12 +447,13 @@ impl Pusher {
         let gone = failed.clone().or(ended).unwrap_or_else(|| "no answer came".to_owned());
         if finishing {
             self.outputs.push_back(Output::Close);
-            return self.end(match answer {
+            let result = match answer {
                 Some(answer) if answer.status >= 300 => Err(PushFailure::RefusedAtEnd(answer)),
                 Some(_) => Ok(()),
                 None if all_sent && failed.is_none() => Ok(()),
                 None => Err(PushFailure::Unfinished(gone)),
-            });
+            };
+            return self.end(result, now);
         }
         let Some(answer) = answer else {
             self.servers.note_silence();
@@ -434,8 +461,14 @@ impl Pusher {
         };
         let name_held =
             answer.status == 409 && self.lost.is_some_and(|lost| now.since(lost) < self.policy.name_held);
+        let had_stream = connection.started && now.since(connection.began) >= self.policy.retry_min;
         match answer.status {
             300..=399 => self.follow(answer, now),
+            // Another publisher has taken the name over: elsewhere this one would take it back.
+            409 if had_stream && !name_held => {
+                self.note_loss(Ending::Refused, now);
+                self.end(Err(PushFailure::Refused(answer)), now);
+            }
             417 if self.asks_consent => {
                 self.asks_consent = false;
                 self.lose(Loss::Answered(answer), now);
@@ -457,48 +490,65 @@ impl Pusher {
 
     /// The server has led elsewhere. A PUT remains one behind 307 and 308 alone (RFC 9110 §15.4).
     fn follow(&mut self, answer: Answer, now: Time) {
-        let location = answer.location.as_ref().filter(|_| matches!(answer.status, 307 | 308));
-        let Some(followed) = location.map(|location| self.servers.redirect(location)) else {
-            return self.refuse(PushFailure::Moved(answer.clone()), Loss::Answered(answer), now);
+        let moved = |answer: &Answer| PushFailure::Moved(answer.clone());
+        let Some(location) = answer.location.as_ref().filter(|_| matches!(answer.status, 307 | 308)) else {
+            return self.refuse(moved(&answer), Loss::Answered(answer), now);
         };
-        match followed {
+        let unsent = self.note_loss(Ending::NotYet, now);
+        match self.servers.redirect(location) {
             Ok(()) => {
-                self.note_loss(false, now);
-                self.events.push_back(Event::Redirected { to: self.servers.url().to_string() });
+                self.events.push_back(Event::Redirected { to: self.servers.url().to_string(), unsent });
                 self.outputs.push_back(Output::Close);
                 self.state = State::Waiting { until: now };
             }
             Err(DetourError::TooMany) => {
                 self.servers.note_silence();
-                self.lose(Loss::Failed(DetourError::TooMany.to_string()), now);
+                self.outputs.push_back(Output::Close);
+                self.retry(Loss::Failed(DetourError::TooMany.to_string()), unsent, now);
             }
-            Err(_) => self.refuse(PushFailure::Moved(answer.clone()), Loss::Answered(answer), now),
+            Err(_) => self.refuse(moved(&answer), Loss::Answered(answer), now),
         }
     }
 
     /// The server does not take the stream: the others may.
     fn refuse(&mut self, failure: PushFailure, why: Loss, now: Time) {
+        let unsent = self.note_loss(Ending::Refused, now);
+        if matches!(self.state, State::Open(_)) {
+            self.outputs.push_back(Output::Close);
+        }
+        if self.servers.is_detour() {
+            // That says nothing of the server which has led there.
+            let is_keyless = self.key.is_some() && !self.servers.may_show_key();
+            self.servers.note_silence();
+            let why = match why {
+                Loss::Answered(answer) if is_keyless && matches!(answer.status, 401 | 403) => {
+                    Loss::Failed(format!("{answer}; the key is shown to servers that were named alone"))
+                }
+                other => other,
+            };
+            return self.retry(why, unsent, now);
+        }
         match self.servers.note_refusal(failure) {
-            Err(failure) => self.end(Err(failure)),
-            Ok(()) if matches!(self.state, State::Open(_)) => self.lose(why, now),
-            Ok(()) => self.retry(why, 0, now),
+            Err(failure) => self.end(Err(failure), now),
+            Ok(()) => self.retry(why, unsent, now),
         }
     }
 
     /// Gives the connection up, and tries again.
     fn lose(&mut self, why: Loss, now: Time) {
-        let unsent = self.note_loss(matches!(why, Loss::Failed(_)), now);
+        let ending = if matches!(why, Loss::Failed(_)) { Ending::Broken } else { Ending::NotYet };
+        let unsent = self.note_loss(ending, now);
         self.outputs.push_back(Output::Close);
         self.retry(why, unsent, now);
     }
 
-    /// Notes what a connection that ends leaves behind: `broken` is one over which nothing was said. Returns how many runs of
-    /// packets it has not sent.
-    fn note_loss(&mut self, broken: bool, now: Time) -> u64 {
+    /// Notes what a connection that ends leaves behind. Returns how many runs of packets it has not sent.
+    fn note_loss(&mut self, ending: Ending, now: Time) -> u64 {
         let State::Open(connection) = &mut self.state else { return 0 };
-        let lasted = now.since(connection.opened);
+        let lasted = now.since(connection.began);
         // A server that takes the stream and drops it at once is not asked every half second for ever.
-        if lasted > self.policy.retry_max {
+        let is_long = lasted > self.policy.retry_max;
+        if is_long {
             self.servers.reset_pauses();
         }
         if !connection.started {
@@ -507,15 +557,19 @@ impl Pusher {
         let unsent = connection.unsent_chunks().saturating_add(u64::from(!connection.picture.is_empty()));
         let missing = unsent.saturating_add(connection.left_out);
         // Before a refusal comes, something of the stream may have gone: that was not taken.
-        if broken || lasted >= self.policy.retry_min {
+        let had_stream = ending == Ending::Broken || is_long;
+        if had_stream && ending != Ending::Refused {
             self.lost = Some(now);
-            let since = connection.waits_since.unwrap_or(now);
-            self.gap = Some(Gap { since, left_out: missing });
-        } else {
-            self.gap = connection.gap.take();
-            self.gap.iter_mut().for_each(|gap| gap.left_out = gap.left_out.saturating_add(missing));
         }
-        if lasted >= self.policy.retry_min {
+        self.gap = Some(match connection.gap.take() {
+            Some((gap, _)) if !had_stream => Gap { left_out: gap.left_out.saturating_add(missing), ..gap },
+            told => {
+                self.events.extend(told.map(|(gap, resumed)| gap.told(resumed, true)));
+                let since = connection.behind_since.or(connection.waits_since).unwrap_or(now);
+                Gap { since, left_out: missing }
+            }
+        });
+        if is_long || ending == Ending::Broken && lasted >= self.policy.retry_min {
             self.servers.begin_round();
         }
         unsent
@@ -531,7 +585,11 @@ impl Pusher {
         self.state = State::Waiting { until: now + retry_in };
     }
 
-    fn end(&mut self, result: Result<(), PushFailure>) {
+    fn end(&mut self, result: Result<(), PushFailure>, now: Time) {
+        if let State::Open(connection) = &mut self.state {
+            self.events.extend(connection.gap.take().map(|(gap, resumed)| gap.told(resumed, true)));
+        }
+        self.events.extend(self.gap.take().map(|gap| gap.told(now, false)));
         if matches!(self.state, State::Open(_)) && self.outputs.back() != Some(&Output::Close) {
             self.outputs.push_back(Output::Close);
         }

@@ -234,6 +234,7 @@ enum Step {
     Answer(Vec<u8>),
     End,
     SendFailure,
+    Silence,
     Wait(u64),
     Refuse,
 }
@@ -249,6 +250,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Answer(b"HTTP/1.1 307 There\r\nLocation: http://c/\r\nContent-Length: 0\r\n\r\n".to_vec())),
         1 => Just(Step::End),
         1 => Just(Step::SendFailure),
+        1 => Just(Step::Silence),
         3 => (0..3_000u64).prop_map(Step::Wait),
         1 => Just(Step::Refuse),
     ]
@@ -270,7 +272,7 @@ fn body_of(sent: &[u8]) -> Vec<u8> {
 
 proptest! {
     /// Whatever happens: each connection carries a well-formed chunked body that begins where one can join, memory stays
-    /// bounded, and time stands still for nobody.
+    /// bounded, and time goes on.
     #[test]
     fn what_is_sent_is_a_stream_whatever_happens(
         steps in proptest::collection::vec(step(), 1..120),
@@ -295,6 +297,7 @@ proptest! {
                 }
                 Step::Answer(bytes) => pusher.handle_bytes(&bytes, now),
                 Step::End => pusher.handle_end(None, now),
+                Step::Silence => pusher.handle_silence(now),
                 Step::SendFailure => pusher.handle_send_failure("broken".to_owned(), now),
                 Step::Wait(millis) => now += Duration::from_millis(millis),
                 Step::Refuse => pusher.handle_refused("refused".to_owned(), false, now),

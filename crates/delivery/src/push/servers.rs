@@ -136,8 +136,14 @@ impl Servers {
         Ok(())
     }
 
-    /// The current one has carried the stream for a while: what the others said before is old.
+    /// Whether the current one has led elsewhere.
+    pub(super) fn is_detour(&self) -> bool {
+        self.detour.is_some()
+    }
+
+    /// The current one has carried the stream for a while: what the others said before is old, and so are redirects.
     pub(super) fn begin_round(&mut self) {
+        self.redirects = 0;
         self.at_once = self.others.len();
         self.current.said = Said::Nothing;
         self.others.iter_mut().for_each(|server| server.said = Said::Nothing);

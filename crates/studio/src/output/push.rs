@@ -192,6 +192,8 @@ impl Line {
     fn drive(self: &Arc<Self>, shared: &mut Shared) {
         shared.send(self.registration.now());
         while let Some(action) = shared.pusher.poll_output() {
+            // The time of the next attempt may be earlier than what the network thread waits for.
+            self.registration.wake();
             match action {
                 Action::Connect { host, port, tls } => {
                     let marks = self.marks.get(shared.pusher.place()).copied().unwrap_or_default();
@@ -241,18 +243,24 @@ impl Line {
                     tracing::warn!("{name}: {why}{said}; {next} in {:.1} s", retry_in.as_secs_f64());
                 }
             }
-            Event::Redirected { to } => {
+            Event::Redirected { to, unsent } => {
+                self.status.left_out_more(*unsent);
                 tracing::info!("{name}: the server has led to {to}");
                 self.status.set(State::Connecting);
                 self.status.set_server(None);
             }
-            Event::Resumed { missing, left_out } => {
-                let missing = *missing;
+            Event::Gap { resumed, missing, left_out } => {
+                self.status.missing(*missing, *resumed);
                 let seconds = missing.as_secs_f64();
+                if !resumed {
+                    tracing::warn!(
+                        "{name}: the stream has ended in a gap of {seconds:.2} s; {left_out} parts of it were left out"
+                    );
+                    return;
+                }
                 tracing::warn!(
                     "{name}: goes on behind a gap of {seconds:.2} s; {left_out} parts of the stream were left out"
                 );
-                self.status.resumed(missing);
             }
             Event::Behind => {
                 tracing::warn!("{name}: slower than the stream; pictures are left out there");
@@ -346,7 +354,7 @@ impl Shared {
                 Ok(None) => return,
                 Ok(Some(0)) => return pusher.handle_end(None, now),
                 Ok(Some(count)) => pusher.handle_bytes(buffer.get(..count).unwrap_or_default(), now),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => return pusher.handle_silence(now),
+                Err(error) if is_silence(&error) => return pusher.handle_silence(now),
                 Err(error) => return pusher.handle_end(Some(words(error)), now),
             }
         }
@@ -354,11 +362,18 @@ impl Shared {
 }
 
 fn fail_to_send(pusher: &mut Pusher, error: io::Error, now: Time) {
-    if error.kind() == io::ErrorKind::TimedOut {
+    if is_silence(&error) {
         pusher.handle_silence(now);
     } else {
         pusher.handle_send_failure(words(error), now);
     }
+}
+
+/// Whether the system has given a connection up since nothing came back: where a router has said meanwhile that it does not reach
+/// the machine, Linux tells that in place of the time.
+fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
 }
 
 fn words(error: io::Error) -> String {

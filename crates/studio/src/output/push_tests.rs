@@ -232,6 +232,35 @@ fn a_server_that_takes_too_little_misses_pictures_up_to_a_key_frame_and_keeps_it
 }
 
 #[test]
+fn a_server_that_is_given_up_on_the_encoders_thread_is_followed_by_the_next_at_once() {
+    let ((server, address), (next, next_address)) = (Relay::new(), Relay::new());
+    let urls = [address, next_address].map(|address| format!("http://{address}/live/a.ts"));
+    let network = Network::start().unwrap();
+    let liveness = Liveness { live: true, ..Liveness::default() };
+    let status = StatusHandle::new("both");
+    let mut output =
+        PushOutput::open(&urls, &Credentials::default(), liveness, status.clone(), &network).unwrap();
+    let mut first = server.accept();
+    read_until(&mut first, "\r\n\r\n");
+    first.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+    write_until(&mut output, started).unwrap();
+    assert_eq!(status.get().server.as_deref(), Some(urls[0].as_str()));
+    // As where sending fails by the system's time limit. Nothing is written any more, which would look at the times again.
+    let line = &output.0;
+    let mut shared = line.lock();
+    shared.pusher.handle_silence(line.registration.now());
+    line.drive(&mut shared);
+    drop(shared);
+    next.0.set_nonblocking(true).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while next.0.accept().is_err() {
+        assert!(Instant::now() < deadline, "the next server is not asked");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status.get().server, None);
+}
+
+#[test]
 fn words_of_an_answer() {
     assert_eq!(explanation(b""), "");
     assert_eq!(explanation(b"<html><body>No</body></html>"), "");

@@ -38,7 +38,7 @@ pub struct Status {
     pub server: Option<String>,
     /// How often the stream has gone on behind a lost connection, at the same server or another one.
     pub resumed: u64,
-    /// What is missing in these gaps, in seconds.
+    /// What is missing in these gaps, and in one in which the stream has ended, in seconds.
     pub missing_s: f64,
 }
 
@@ -96,10 +96,10 @@ impl StatusHandle {
         self.sessions().0 = url;
     }
 
-    /// The stream goes on behind a gap of this length.
-    pub(super) fn resumed(&self, missing: Duration) {
+    /// So much is missing in a gap behind which the stream has `resumed`, or has ended in.
+    pub(super) fn missing(&self, missing: Duration, resumed: bool) {
         let mut sessions = self.sessions();
-        sessions.1 = sessions.1.saturating_add(1);
+        sessions.1 = sessions.1.saturating_add(u64::from(resumed));
         sessions.2 = sessions.2.saturating_add(missing);
     }
 
@@ -144,8 +144,9 @@ mod tests {
         clone.left_out();
         clone.set(State::Behind);
         clone.set_server(Some("http://b/live/a.ts".to_owned()));
-        clone.resumed(Duration::from_millis(1500));
-        clone.resumed(Duration::from_millis(500));
+        clone.missing(Duration::from_millis(1000), true);
+        clone.missing(Duration::from_millis(500), true);
+        clone.missing(Duration::from_millis(500), false);
         clone.left_out_more(4);
         let expected = Status {
             output: "film.ts".to_owned(),

@@ -74,7 +74,9 @@ pub enum TargetError {
     #[error("{0:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it")]
     NoStream(String),
     /// A place that is no server of HTTP, among servers that take turns.
-    #[error("{0:?} cannot take turns with a server; give it as an output of its own")]
+    #[error(
+        "{0:?} is no address of a server, which begins with http:// or https:// behind a comma; another output is an argument of its own"
+    )]
     NoTurns(String),
     /// A user in the URL.
     #[error(
@@ -263,21 +265,23 @@ fn srt(text: &str) -> Result<Target, TargetError> {
         .map_err(|error| TargetError::Srt { text: place, error })
 }
 
-/// One URL of a server, or several with commas between them. A comma separates where a scheme follows it: it may stand in a path.
+/// One URL of a server, or several with commas between them. A comma separates where a scheme follows it: it may stand in a path,
+/// but not before what looks like another place.
 fn servers(text: &str) -> Result<Target, TargetError> {
     let mut urls: Vec<String> = Vec::new();
     for piece in text.split(',') {
         let scheme = piece.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        match (scheme.as_deref(), urls.last_mut()) {
-            (Some("http" | "https"), _) | (_, None) => urls.push(piece.to_owned()),
-            (Some("udp" | "rtp" | "link" | "srt"), Some(_)) => {
-                return Err(TargetError::NoTurns(without_secrets(piece)));
-            }
-            (_, Some(url)) => {
-                url.push(',');
-                url.push_str(piece);
-            }
+        let Some(url) = urls.last_mut().filter(|_| !matches!(scheme.as_deref(), Some("http" | "https")))
+        else {
+            urls.push(piece.to_owned());
+            continue;
+        };
+        let is_whole = !url.contains('?') && has_extension(Path::new(url.as_str()), "ts");
+        if is_whole || piece.contains([':', '/']) {
+            return Err(TargetError::NoTurns(without_secrets(piece)));
         }
+        url.push(',');
+        url.push_str(piece);
     }
     urls.iter().map(|url| server(url)).collect::<Result<_, _>>().map(Target::Http)
 }
@@ -382,7 +386,11 @@ mod tests {
         let rendition = target.of_rendition("720p50", 0).unwrap();
         assert_eq!(rendition.to_string(), "http://a:81/live/x-720p50.ts?key=…,https://b/live/x,y-720p50.ts");
         let refused = |text: &str| text.parse::<Target>().unwrap_err();
-        assert!(matches!(refused("http://a/live/x.ts,srt://b:1"), TargetError::NoTurns(_)));
+        for other in ["srt://b:1", "htp://b/live/x.ts", "b:8080/live/x.ts", "b/live/x.ts", "copy.mp4"] {
+            let text = format!("http://a/live/x.ts,{other}");
+            assert!(matches!(refused(&text), TargetError::NoTurns(_)), "{text}");
+        }
+        assert!("http://a/x.ts?tags=a,b".parse::<Target>().is_ok(), "a comma may stand in a query");
         assert!(matches!(refused("http://a/live/x.ts,http://b"), TargetError::NoStream(_)));
         assert!(matches!(refused("http://a,http://b/live/x.ts"), TargetError::NoStream(_)));
     }
