@@ -9,7 +9,7 @@
     )
 )]
 
-use super::Event;
+use super::event::Event;
 use crate::http1::client::{self, Client, Head, Request};
 use crate::http1::{HttpError, Limits, body};
 use crate::stream::Seams;

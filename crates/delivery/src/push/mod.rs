@@ -2,11 +2,13 @@
 //! ends and `now` come in; what to do with the socket, and the bytes for it, go out. The mirror of [`crate::pull`].
 
 mod connection;
+mod event;
 mod failure;
 mod policy;
 mod pusher;
 mod servers;
 
+pub use event::Event;
 pub use failure::{Answer, Loss, PushFailure};
 pub use policy::Policy;
-pub use pusher::{Event, Output, Pusher, Taken};
+pub use pusher::{Output, Pusher, Taken};
