@@ -27,7 +27,6 @@ use crate::http1::{Method, Url};
 use crate::stream::Seams;
 use glassline_media::Time;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// What to do with the server's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

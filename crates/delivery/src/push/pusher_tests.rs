@@ -1,6 +1,7 @@
 use super::*;
 use crate::http1::body::{Decoder, Framing, Piece};
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn at(millis: u64) -> Time {
     Time::from_millis(1_000 + millis)

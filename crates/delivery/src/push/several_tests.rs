@@ -1,6 +1,7 @@
 //! Pushers to several servers.
 
 use super::*;
+use std::time::Duration;
 
 const PACKET: [u8; 188] = {
     let mut packet = [0; 188];
