@@ -60,8 +60,8 @@ impl Nats {
 }
 
 /// A server of the cluster.
-struct Node {
-    server: Server,
+pub(crate) struct Node {
+    pub(crate) server: Server,
     scratch: Scratch,
 }
 
@@ -100,12 +100,12 @@ impl Node {
         Some(stream["node"].as_str()?.to_owned())
     }
 
-    fn until_owner(&self, name: &str, node: &str) {
+    pub(crate) fn until_owner(&self, name: &str, node: &str) {
         until(&format!("{name} to be at {node}"), || self.owner(name).as_deref() == Some(node));
     }
 }
 
-fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
+pub(crate) fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
     let nodes = names.map(|name| Node::start(name, &nats.url()));
     for node in &nodes {
         until("the registry to be heard", || {

@@ -33,6 +33,7 @@ mod edge_pulled;
 mod edge_requests;
 mod edge_routes;
 mod encode;
+mod encode_cluster;
 mod encode_inside;
 mod encode_outputs;
 mod encode_quality;

@@ -1,0 +1,68 @@
+/** What a server tells of the others that it has streams in common with: `GET /api/cluster`, for operators. */
+import { type Told, told } from "./event_api";
+import { ROOT } from "./root";
+
+export interface Registry {
+  heard: boolean;
+  server: string | null;
+  bucket: string;
+  error: string | null;
+  claims: number;
+  lost: number;
+  conflicts: number;
+  failed: number;
+  dropped: number;
+  sessions: number;
+  twin: boolean;
+}
+
+export interface ClusterNode {
+  name: string;
+  address: string;
+  zone: string;
+  version: string;
+  viewers: number;
+  alive: boolean;
+  leaving: boolean;
+  own: boolean;
+  /** The share of its capacity that it uses, 0 to 1, where it tells that. */
+  load?: number | null;
+}
+
+export interface ClusterStream {
+  name: string;
+  node: string;
+  epoch: number;
+  live: boolean;
+}
+
+/** A stream that the server which answers pulls from another one. */
+export interface Pull {
+  stream: string;
+  from: string;
+  /** Connections between servers from the publisher's one to here, from 1 on. */
+  hops?: number | null;
+}
+
+/** Without a registry, all but the map is missing. */
+export interface Cluster {
+  node?: string;
+  registry?: Registry;
+  nodes?: ClusterNode[];
+  streams?: ClusterStream[];
+  unread?: { name: string; error: string }[];
+  pulls?: Pull[];
+  static: { pattern: string; server: string }[];
+}
+
+/** Asks the server, which tells operators by their address. */
+export function cluster(): Promise<Told<Cluster>> {
+  return told<Cluster>(`${ROOT}api/cluster`, (answer) => Array.isArray(answer?.static));
+}
+
+/** Whether the server has others at all. */
+export function isConfigured(one: Cluster): boolean {
+  return one.registry !== undefined || one.static.length > 0;
+}
+
+export const clusterPath = (): string => `${ROOT}cluster`;
