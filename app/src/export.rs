@@ -1,10 +1,15 @@
 //! `glassline export`: a time of a recorded stream as a file.
 
-use crate::{failure, output, stop};
+use crate::stop::{Second, StopSignals};
+use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_archive::export::{ExportFailure, ExportProgress, ExportRequest, Former, export};
+use glassline_archive::export::{ExportFailure, ExportProgress, ExportRequest, Former, abandon_all, export};
 use glassline_archive::{Archive, ReadingSettings, Store, StoreErrorKind, StoreSettings};
-use glassline_delivery::archive::export::{Container, ExportError, Report};
+#[cfg(not(feature = "avcodec"))]
+use glassline_codec::CodecError;
+#[cfg(feature = "avcodec")]
+use glassline_codec::h264::recode;
+use glassline_delivery::archive::export::{Container, ExportError, Group, Recoder, Report};
 use glassline_delivery::archive::location::Location;
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::packager::RenditionName;
@@ -16,7 +21,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Export a time of a recorded stream as MP4 or MPEG-TS
@@ -37,6 +43,9 @@ pub(crate) struct Args {
     /// frame before. Without --from it is all of the newest recording
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
+    /// Begin with the first picture at --from or later: the pictures up to the next key frame are coded anew (H.264 in MP4)
+    #[arg(long, requires = "from")]
+    exact: bool,
     /// When it ends, written in the same ways; default the end of what is recorded
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
@@ -64,12 +73,15 @@ const EXAMPLES: &str = "\
 Examples:
   glassline export stage out.mp4 --store file:/srv/recordings --from -10m
   glassline export stage goal.mp4 --store file:/srv/recordings --from 2026-11-30T20:15:00Z --to 2026-11-30T20:16:00Z
+  glassline export stage goal.mp4 --store file:/srv/recordings --from 2026-11-30T20:15:03.5Z --to 2026-11-30T20:15:09Z --exact
   glassline export stage out.ts --from -2h --to -90m --store s3://media/recordings --endpoint https://s3.example \\
       --access-key-file id --secret-key-file secret
   glassline export stage all.mp4 --store file:/srv/recordings --json    all of the newest recording, and what became of it as JSON
 
-Nothing is coded anew: the file begins at the last key frame before --from and ends at --to; the command says which times these
-became. What is missing in the recording is told; the file goes on without a hole. A server that records may go on meanwhile: what
+Pictures and sound are copied: the file begins at the last key frame before --from and ends at --to; the command says which times
+these became. With --exact it begins with the first picture at --from or later, and what lies between that and the next key frame is
+coded anew, of H.264 with whole pictures in 4:2:0 of 8 bits; of anything else there is no file, and the command says why.
+What is missing in the recording is told; the file goes on without a hole. A server that records may go on meanwhile: what
 it has not put into the store yet, the last seconds, is not in the file.
 Exit status: 0 if all that was asked for is in the file; 3 if the file is there and something is missing, which is told (times that
 were not recorded, objects that are lost, sound that .ts has no place for); 1 if there is no file; 2 for wrong usage.";
@@ -95,6 +107,11 @@ fn container_of(out: &Path) -> Result<Container> {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let container = container_of(&args.out)?;
+    if args.exact && container == Container::MpegTs {
+        let problem =
+            "--exact makes MP4 alone: a transport stream has no place for what is decoded and not shown";
+        return Err(failure::usage(problem, "give a file that ends with .mp4, or leave --exact out"));
+    }
     let clock = Clock::new();
     let span = Span::between(args.from.as_deref(), args.to.as_deref(), clock.utc());
     let span = span.map_err(|bad| failure::usage(bad, "give --from and --to so, or none of both"))?;
@@ -108,12 +125,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let store = Store::start(settings).context("cannot start a thread")?;
     let recordings = Archive::start(Box::new(store), None, ReadingSettings::default(), clock)
         .context("cannot start a thread")?;
-    let stop = stop::on_signal()?;
+    let stop = stopped_by_signals()?;
     let request = ExportRequest { name: args.name.clone(), span, container };
     let is_shown = std::io::stderr().is_terminal();
     let mut shown_at = Instant::now();
     let former = if args.force { Former::Replaced } else { Former::Kept };
-    let exported = export(&recordings, &request, &args.out, former, |progress| {
+    let recoder = args.exact.then(|| recoder(Arc::clone(&stop)));
+    let exported = export(&recordings, &request, &args.out, former, recoder, |progress| {
         if is_shown && shown_at.elapsed() >= Duration::from_millis(200) {
             shown_at = Instant::now();
             output::show_progress(&line_of(progress));
@@ -131,6 +149,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         output::print_aside(&words(args, span, &report, bytes))?;
     }
     if report.is_whole() { Ok(()) } else { Err(failure::incomplete()) }
+}
+
+/// Codes the first pictures of an exact file anew.
+fn recoder(stop: Arc<AtomicBool>) -> Recoder {
+    Box::new(move |group: &Group| {
+        let mut is_wanted = || !stop.load(Ordering::Relaxed);
+        #[cfg(feature = "avcodec")]
+        let units = recode(&group.units, group.from, group.frame_rate, group.bitrate_bps, &mut is_wanted);
+        #[cfg(not(feature = "avcodec"))]
+        let units = match is_wanted() {
+            true => Err(CodecError::NotBuiltIn { codec: "H.264 (libavcodec)" }),
+            false => Ok(None),
+        };
+        units.map_err(|error| error.to_string())?.ok_or_else(|| "it was ended".to_owned())
+    })
+}
+
+/// Becomes true at the first signal. The second one ends the process at once, without the file that it was writing.
+fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::<AtomicBool>::default();
+    let told = Arc::clone(&stop);
+    StopSignals::catch()?.call(Second::Asks, move |_| {
+        if told.swap(true, Ordering::Relaxed) {
+            abandon_all(|| std::process::exit(1));
+        }
+    })?;
+    Ok(stop)
 }
 
 fn line_of(progress: ExportProgress) -> String {

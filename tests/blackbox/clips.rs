@@ -2,16 +2,22 @@
 
 use crate::{glassline, serve_with};
 use glassline_test_support::http::{Answer, ask, get};
-use glassline_test_support::program::{Scratch, Server};
+use glassline_test_support::program::{Running, Scratch, Server};
 use glassline_test_support::wait::{until, until_some};
+use std::os::unix::fs::PermissionsExt;
 
-/// A server that encodes the stream "hall" and records it, with segments of a second; when some are recorded.
-fn recording(scratch: &Scratch, more: &str) -> (Server, Scratch) {
+/// A server that encodes the stream "hall" and records it, with segments of a second.
+pub(crate) fn recorder(scratch: &Scratch, more: &str) -> (Server, Scratch) {
     let store = scratch.path().display();
-    let (server, config) = serve_with(&format!(
+    serve_with(&format!(
         "[record]\nstore = 'file:{store}'\n[stream.hall]\nrecord = true\n[package]\nsegment = '1s'\n\
          [encode.hall]\ninput = 'test:160x90@25'\nkeyint = '1s'\nthreads = 1\n{more}"
-    ));
+    ))
+}
+
+/// The same, when some are recorded.
+pub(crate) fn recording(scratch: &Scratch, more: &str) -> (Server, Scratch) {
+    let (server, config) = recorder(scratch, more);
     until("recorded segments", || {
         let list = crate::replay::followed(&server, "video.m3u8?from=-1h").text();
         // Before anything is recorded it is the live list, of which the addresses are others.
@@ -25,7 +31,7 @@ fn post(server: &Server, rest: &str) -> Answer {
 }
 
 /// The status and the file of a clip that is ordered, when it is made.
-fn made(server: &Server, rest: &str) -> (serde_json::Value, Answer) {
+pub(crate) fn made(server: &Server, rest: &str) -> (serde_json::Value, Answer) {
     let answer = post(server, rest);
     assert_eq!(answer.status, 202, "{}", answer.text());
     let ordered: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
@@ -136,4 +142,43 @@ fn a_folder_that_is_recorded_into_is_exported_and_no_file_is_replaced_unasked() 
     let refused = glassline(&["export", "hall", "/dev/full/x.mp4", "--store", &store]);
     assert_eq!(refused.status, Some(1), "{}", refused.stderr);
     drop(server);
+}
+
+#[test]
+fn an_export_that_is_told_twice_to_end_leaves_no_file() {
+    let scratch = Scratch::new("clips-twice");
+    // A store that takes connections and says nothing.
+    let store = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", store.local_addr().unwrap());
+    store.set_nonblocking(true).unwrap();
+    let keys = ["id", "secret"].map(|name| {
+        let path = scratch.write(name, "key");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        path
+    });
+    let folder = scratch.path().join("out");
+    std::fs::create_dir(&folder).unwrap();
+    let out = folder.join("out.mp4");
+    let mut command = std::process::Command::new(crate::GLASSLINE);
+    command.args([
+        "export",
+        "hall",
+        out.to_str().unwrap(),
+        "--store",
+        "s3://bucket/prefix",
+        "--endpoint",
+        &endpoint,
+    ]);
+    command.args(["--access-key-file", &keys[0], "--secret-key-file", &keys[1]]);
+    let mut running = Running::start(&mut command);
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    until("the hidden file", || files() == 1);
+    let _connection = until_some("a connection", || store.accept().ok());
+    // Two that come at once may be one.
+    until("the end", || {
+        running.signal("INT");
+        running.ended().is_some()
+    });
+    assert_eq!(running.wait().code(), Some(1), "{}", running.output());
+    assert_eq!(files(), 0);
 }

@@ -1,11 +1,12 @@
 // What was recorded, in Chromium: the page goes back in it, and hls.js and dash.js play it over a discontinuity.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { findProgram, launch, open, plays, screenshot, serve, showsPicture, skip, start, stats, until } from "./support.mjs";
+import { findProgram, glassline, launch, open, plays, screenshot, serve, showsPicture, skip, start, stats, until } from "./support.mjs";
 
 const dashjs = resolve(dirname(fileURLToPath(import.meta.url)), "../../web/node_modules/dashjs/dist/modern/umd/dash.all.min.js");
 
@@ -26,10 +27,15 @@ function recordedTest(name, body) {
 
 /** A server that records the stream `hall` into a folder. */
 async function recording(t) {
+  return (await recordingInto(t)).server;
+}
+
+/** The same with the folder. */
+async function recordingInto(t) {
   const folder = mkdtempSync(join(tmpdir(), "glassline-recorded-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const config = `[record]\nstore = "file:${folder}"\n[stream.hall]\nrecord = true\n[package]\nsegment = "1s"\n[publish]\nreturn_window = "0s"\n`;
-  return serve(t, [], { config });
+  return { server: await serve(t, [], { config }), folder };
 }
 
 /** Publishes so many seconds of pictures of this size, and of sound, in real time. */
@@ -128,4 +134,89 @@ recordedTest("one goes back to the beginning of what is live, and comes back to 
   await until("another engine", async () => (await stats(page)).engine !== "recorded");
   await plays(page, 25);
   assert.doesNotMatch(page.url(), /from=/);
+});
+
+recordedTest("recordings have pictures, and operators make clips of what is live and of what is shown", async (t) => {
+  const server = await recording(t);
+  void publish(t, server, 90, "640x360");
+  await server.live("hall");
+  const page = await open(t, browser, `${server.origin}/watch/hall`);
+  await plays(page, 25);
+  const picture = page.locator(".recording-list .poster img");
+  await picture.waitFor({ timeout: 60_000 });
+  await until("the picture of the recording", () => picture.evaluate((image) => image.complete && image.naturalWidth === 320));
+  await page.getByRole("button", { name: "Clip the last 30 seconds" }).click();
+  const result = page.locator(".clip-result");
+  const link = page.getByRole("link", { name: "Download the clip" });
+  await link.waitFor({ timeout: 60_000 });
+  assert.match(await result.textContent(), /\d+ s from .* · .*B/);
+  await until("the picture of the clip", () => result.locator("img").evaluate((image) => image.complete && image.naturalWidth === 320));
+  await page.locator(".recordings").scrollIntoViewIfNeeded();
+  await screenshot(page, "clip");
+  const file = await fetch(new URL(await link.getAttribute("href"), server.origin));
+  assert.equal(file.headers.get("content-type"), "video/mp4");
+  assert.match(file.headers.get("content-disposition"), /^attachment; filename="hall-/);
+  // In a recording it is of what was before the picture that is shown.
+  await page.getByRole("button", { name: "Restart from the beginning" }).click();
+  await plays(page, 25);
+  await until("the recorded time", async () => /^Shown: /.test(await page.locator(".recordings > [role=status]").textContent()));
+  await page.getByRole("button", { name: "Clip the 30 seconds before this" }).click();
+  await until("the second clip", async () => (await link.isVisible()) && /clips\/1\.mp4/.test(await link.getAttribute("href")));
+  assert.match(await result.textContent(), /\d+ s from .* · .*B · something of that time is missing/);
+});
+
+recordedTest("a viewer without the key sees pictures and no button for clips, and one with it has both", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "glassline-recorded-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const config = `[record]\nstore = "file:${folder}"\n[stream.hall]\nrecord = true\n[package]\nsegment = "1s"\n[publish]\nkey = "a-publish-key"\n[encode.hall]\ninput = "test:320x180@25"\nkeyint = "1s"\nthreads = 1\n`;
+  const server = await serve(t, [], { config });
+  await server.live("hall");
+  const page = await open(t, browser, `${server.origin}/watch/hall`);
+  await page.locator(".recording-list .poster img").waitFor({ timeout: 60_000 });
+  assert.equal(await page.locator(".clip").isVisible(), false);
+  const crew = await open(t, browser, `${server.origin}/watch/hall?key=a-publish-key`);
+  await crew.getByRole("button", { name: "Clip the last 30 seconds" }).click();
+  const link = crew.getByRole("link", { name: "Download the clip" });
+  await link.waitFor({ timeout: 60_000 });
+  assert.equal((await fetch(new URL(await link.getAttribute("href"), server.origin))).status, 200);
+});
+
+recordedTest("an exact export plays from its first picture over the seam to its end", async (t) => {
+  const { server, folder } = await recordingInto(t);
+  await publish(t, server, 8, "640x360");
+  const [{ from }] = await until("the recording", async () => {
+    const list = await recordings(server);
+    return list.length === 1 && list[0].state === "complete" && list;
+  });
+  const begin = new Date(Date.parse(from) + 2430).toISOString();
+  const made = spawnSync(glassline, ["export", "hall", join(folder, "exact.mp4"), "--store", `file:${folder}`, "--from", begin, "--exact", "--json"], { encoding: "utf8" });
+  assert.equal(made.status, 0, made.stderr);
+  const { seconds } = JSON.parse(made.stdout);
+  writeFileSync(join(folder, "play.html"), "<video src=exact.mp4 muted autoplay></video>");
+  const context = await browser.newContext();
+  t.after(() => context.close());
+  const page = await context.newPage();
+  await page.goto(`file://${join(folder, "play.html")}`);
+  const state = () =>
+    page.evaluate(() => {
+      const video = document.querySelector("video");
+      const { totalVideoFrames: frames, droppedVideoFrames: dropped } = video.getVideoPlaybackQuality();
+      return { ended: video.ended, width: video.videoWidth, duration: video.duration, error: video.error?.message ?? null, frames, dropped };
+    });
+  await until("the end", async () => (await state()).ended, state);
+  const played = await state();
+  assert.deepEqual([played.error, played.width], [null, 640]);
+  assert.ok(Math.abs(played.duration - seconds) < 0.05, JSON.stringify(played));
+  // All pictures on both sides of the seam were decoded.
+  assert.ok(played.frames >= Math.floor(seconds * 25) - 2, JSON.stringify(played));
+  for (const time of [0.1, 0.5, 0.9, 3]) {
+    await page.evaluate((time) => {
+      const video = document.querySelector("video");
+      return new Promise((done) => {
+        video.addEventListener("seeked", done, { once: true });
+        video.currentTime = time;
+      });
+    }, time);
+    assert.equal((await state()).error, null, `at ${time} s`);
+  }
 });

@@ -220,3 +220,176 @@ fn an_export_that_cannot_be_says_why() {
     assert!(status == Some(1) && words.contains("/nonexistent"), "{words}");
     assert!(!Path::new(&out).exists());
 }
+
+/// Frames as FFmpeg decodes them, with their times: the brightness of each.
+fn frames(file: &str) -> Vec<(f64, f64)> {
+    let filter = "signalstats,metadata=print:key=lavfi.signalstats.YAVG:file=-";
+    let arguments = ["-v", "error", "-i", file, "-map", "v:0", "-vf", filter, "-f", "null", "-"];
+    let shown = run("ffmpeg", &arguments, 60);
+    assert_eq!((shown.status, shown.stderr.as_str()), (Some(0), ""), "{file}");
+    let (mut found, mut time) = (Vec::new(), 0.0);
+    for line in shown.text().lines() {
+        if let Some((_, at)) = line.split_once("pts_time:") {
+            time = at.trim().parse().unwrap();
+        } else if let Some((_, level)) = line.split_once("YAVG=") {
+            found.push((time, level.trim().parse().unwrap()));
+        }
+    }
+    found
+}
+
+#[test]
+fn an_exact_export_begins_with_the_picture_that_was_asked_for() {
+    let test = "an_exact_export_begins_with_the_picture_that_was_asked_for";
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    for (name, options) in [
+        ("plain", "-bf 0 -c:a aac"),
+        ("reordered", "-bf 3 -refs 3 -c:a aac"),
+        // A group of five seconds goes over two segments and more.
+        ("long", "-bf 2 -g 125 -c:a libopus"),
+        ("baseline", "-bf 0 -profile:v baseline -c:a aac"),
+    ] {
+        let scratch = Scratch::new(&format!("export-exact-{name}"));
+        record(&scratch.path().join("store"), "hall", BEGUN, &[&made(14, "320x180", options)]);
+        let (exact, copied) = (scratch.file("exact.mp4"), scratch.file("copied.mp4"));
+        // What was recorded at each time: of the copy, from its key frame on.
+        for (from, to, begins) in [
+            // Between two pictures; at one; with the end in the same group; with no picture left before the next key frame.
+            ("1777863724.43", "1777863729.5", 3.44),
+            ("1777863727.36", "1777863731", 6.36),
+            ("1777863727.2", "1777863727.6", 6.2),
+            ("1777863725.97", "1777863728", 5.0),
+        ] {
+            let span = ["--from", from, "--to", to];
+            let told = export(&scratch, &[&["hall", &copied][..], &span].concat());
+            let copied_from = told["from"].as_str().unwrap().to_owned();
+            let told = export(&scratch, &[&["hall", &exact, "--exact"][..], &span].concat());
+            assert_eq!(told["whole"], true, "{name} {from}: {told}");
+            expect_decodable(&exact);
+            assert!(is_fast_start(&exact));
+            let begun = utc_seconds(told["from"].as_str().unwrap()) - seconds_of(BEGUN);
+            assert!((begun - begins).abs() < 0.001, "{name} {from}: {begun} {told}");
+            let lasts = told["seconds"].as_f64().unwrap();
+            let wanted = to.parse::<f64>().unwrap() - seconds_of(BEGUN) - begins;
+            // At the end of a segment the last frame of sound is whole.
+            assert!((-0.001..0.022).contains(&(lasts - wanted)), "{name} {from}: {lasts} {wanted}");
+            // Pictures and sound begin together at 0 and end together.
+            for (kind, (begin, own)) in &streams(&exact) {
+                assert!(begin.abs() < 0.03, "{name} {from}: {kind} begins at {begin}");
+                assert!((begin + own - lasts).abs() < 0.05, "{name} {from}: {kind} ends at {}", begin + own);
+            }
+            // Each picture is the one that was recorded then.
+            let behind = begins - (utc_seconds(&copied_from) - seconds_of(BEGUN));
+            let (all, mut own) = (frames(&copied), frames(&exact));
+            own.retain(|(time, _)| *time < wanted - 0.001);
+            let expected: Vec<_> = all.iter().filter(|(time, _)| *time > behind - 0.001).collect();
+            assert_eq!(own.len(), (wanted / 0.04 - 0.001).ceil() as usize, "{name} {from}: {lasts}");
+            for ((time, level), (then, was)) in own.iter().zip(expected) {
+                assert!((time - (then - behind)).abs() < 0.001, "{name} {from}: {time} {then}");
+                assert!((level - was).abs() < 0.6, "{name} {from}: at {time} {level}, and it was {was}");
+            }
+            // Behind the first group pictures are those that were recorded, and sound is where it was.
+            let group = if name == "long" { 5.0 } else { 1.0 };
+            let next_key = (begins / group).ceil() * group;
+            if begins + lasts > next_key + 1.0 {
+                assert!(shift(&scratch, &exact).abs() < 0.001, "{name} {from}: {}", shift(&scratch, &exact));
+            }
+        }
+    }
+}
+
+/// The PSNR of the worst picture of a file's first seconds to those of another one from a time on.
+fn worst_psnr(file: &str, other: &str, from: f64, seconds: f64) -> f64 {
+    let (from, seconds) = (from.to_string(), seconds.to_string());
+    let arguments = [
+        "-v",
+        "info",
+        "-t",
+        &seconds,
+        "-i",
+        file,
+        "-ss",
+        &from,
+        "-t",
+        &seconds,
+        "-i",
+        other,
+        "-lavfi",
+        "[0:v]setpts=PTS-STARTPTS[a];[1:v]setpts=PTS-STARTPTS[b];[a][b]psnr",
+        "-f",
+        "null",
+        "-",
+    ];
+    let compared = run("ffmpeg", &arguments, 60);
+    let told =
+        compared.stderr.lines().rfind(|line| line.contains("PSNR")).expect("a line of PSNR").to_owned();
+    told.split("min:").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number")
+}
+
+#[test]
+fn an_exact_export_looks_like_what_was_recorded_to_the_end_of_its_group() {
+    let test = "an_exact_export_looks_like_what_was_recorded_to_the_end_of_its_group";
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    // A long group at a low rate, with a loop filter: what is predicted from other pictures than viewers see drifts.
+    let scratch = Scratch::new("export-exact-drift");
+    let options = "-preset medium -b:v 200k -g 200 -bf 2 -c:a aac";
+    record(&scratch.path().join("store"), "hall", BEGUN, &[&made(12, "320x180", options)]);
+    let (exact, copied) = (scratch.file("exact.mp4"), scratch.file("copied.mp4"));
+    let span = ["--from", "1777863722.02", "--to", "1777863730.9"];
+    export(&scratch, &[&["hall", &copied][..], &span].concat());
+    let told = export(&scratch, &[&["hall", &exact, "--exact"][..], &span].concat());
+    let begun = utc_seconds(told["from"].as_str().unwrap()) - seconds_of(BEGUN);
+    assert!((begun - 1.04).abs() < 0.001, "{told}");
+    let worst = worst_psnr(&exact, &copied, begun, 6.9);
+    assert!(worst > 36.0, "{worst} dB");
+}
+
+fn seconds_of(utc: Utc) -> f64 {
+    utc.as_nanos() as f64 / 1e9
+}
+
+/// A time of RFC 3339, in seconds since 1970.
+fn utc_seconds(text: &str) -> f64 {
+    seconds_of(glassline_delivery::playlist::parse_date_time(text).unwrap())
+}
+
+#[test]
+fn an_exact_export_that_cannot_be_says_why() {
+    let test = "an_exact_export_that_cannot_be_says_why";
+    if !have(test, &["ffmpeg"]) {
+        return;
+    }
+    for (name, options, words) in [
+        ("h265", "-c:v libx265 -x265-params log-level=none -c:a aac", "these are hvc1"),
+        ("fields", "-flags +ilme+ildct -c:a aac", "may be fields"),
+        ("chroma", "-pix_fmt yuv422p -c:a aac", "4:2:2 of 8 bits"),
+        (
+            "open",
+            "-x264-params open-gop=1:bframes=3:b-adapt=0 -preset fast -c:a aac",
+            "cannot begin exactly there",
+        ),
+    ] {
+        let scratch = Scratch::new(&format!("export-inexact-{name}"));
+        record(&scratch.path().join("store"), "hall", BEGUN, &[&made(8, "320x180", options)]);
+        let store = format!("file:{}", scratch.path().join("store").display());
+        let out = scratch.file("out.mp4");
+        let arguments = ["export", "hall", &out, "--store", &store, "--from", "1777863724.43", "--exact"];
+        let done = run(GLASSLINE, &arguments, 60);
+        assert_eq!(done.status, Some(1), "{name}: {}", done.stderr);
+        assert!(done.stderr.contains(words), "{name}: {}", done.stderr);
+        assert!(!Path::new(&out).exists());
+        let left: Vec<_> =
+            std::fs::read_dir(scratch.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["store"], "{name}");
+    }
+    let scratch = Scratch::new("export-exact-ts");
+    let (out, store) = (scratch.file("out.ts"), "file:/nonexistent");
+    let done = run(GLASSLINE, &["export", "hall", &out, "--store", store, "--from", "-1m", "--exact"], 20);
+    assert!(done.status == Some(2) && done.stderr.contains("MP4 alone"), "{}", done.stderr);
+    let done = run(GLASSLINE, &["export", "hall", &out, "--store", store, "--exact"], 20);
+    assert!(done.status == Some(2) && done.stderr.contains("--from"), "{}", done.stderr);
+}

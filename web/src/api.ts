@@ -403,17 +403,28 @@ export function playlistPath(name: string, search: string, way: "hls" | "dash"):
 /** What is recorded of a stream. */
 export interface RecordingInfo {
   name: string;
+  session: string;
   /** RFC 3339; null before anything is there. */
   from: string | null;
   to: string | null;
   bytes: number;
   /** `recording`, `complete`, `recovered` or another. */
   state: string;
+  /** Address of its picture; null where there is none. An earlier server does not say. */
+  poster?: string | null;
+  /** Where clips of the stream are ordered, for those that may; null for others. An earlier server does not say. */
+  clip?: string | null;
 }
 
-/** What is recorded of all streams; null where the server does not tell. */
-export async function recordings(): Promise<RecordingInfo[] | null> {
-  const answer = await json(`${ROOT}api/recordings`);
+/** Path of a recording's picture; `search` is the query of the page that asks. `version` keeps a browser from showing the one that it has. */
+export function posterPath(one: Pick<RecordingInfo, "name" | "session">, search: string, version: string | null = null): string {
+  const query = [access(search), version === null ? "" : `v=${encodeURIComponent(version)}`].filter(Boolean).join("&");
+  return `${ROOT}live/${encodeURIComponent(one.name)}/archive/${encodeURIComponent(one.session)}/poster.jpg${query && `?${query}`}`;
+}
+
+/** What is recorded of all streams; null where the server does not tell. `key` is an operator's. */
+export async function recordings(key = ""): Promise<RecordingInfo[] | null> {
+  const answer = await json(`${ROOT}api/recordings`, key);
   return Array.isArray(answer) ? (answer as RecordingInfo[]) : null;
 }
 

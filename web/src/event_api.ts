@@ -130,7 +130,7 @@ export function keyFramePath(name: string): string {
 /** An answer, or the status where the server does not tell; null where it does not answer. */
 export type Told<T> = T | number | null;
 
-async function told<T>(path: string, isRight: (answer: T) => boolean, key = ""): Promise<Told<T>> {
+export async function told<T>(path: string, isRight: (answer: T) => boolean, key = ""): Promise<Told<T>> {
   try {
     const response = await fetch(path, { cache: "no-store", headers: authorization(key), signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (!response.ok) return response.status;

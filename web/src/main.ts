@@ -2,7 +2,9 @@ import "./style.css";
 import "./event.css";
 import "./crew.css";
 import "./sheet.css";
-import { pageName } from "./root";
+import "./cluster.css";
+import { isPage, pageName } from "./root";
+import { clusterPage } from "./ui/cluster";
 import { crewPage } from "./ui/crew";
 import { dashboard } from "./ui/dashboard";
 import { eventPage } from "./ui/event";
@@ -20,5 +22,6 @@ if (root) {
   else if (attended !== null) eventPage(root, attended, new URLSearchParams(location.search));
   else if (operated !== null) (new URLSearchParams(location.search).has("sheet") ? sheetPage : crewPage)(root, operated);
   else if (looked !== null) streamPage(root, looked);
+  else if (isPage("cluster", location.pathname)) clusterPage(root);
   else dashboard(root);
 }

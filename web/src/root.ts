@@ -9,6 +9,11 @@ export function rootOf(script: string): string {
 
 export const ROOT = rootOf(import.meta.url);
 
+/** Whether `path` is that of a page without a name below `root`. */
+export function isPage(page: "cluster", path: string, root: string = ROOT): boolean {
+  return path === `${root}${page}`;
+}
+
 /** The name in `PAGE/NAME` below `root`; null on other pages. */
 export function pageName(page: "watch" | "stream" | "event" | "crew", path: string, root: string = ROOT): string | null {
   if (!path.startsWith(root)) return null;

@@ -155,6 +155,7 @@ impl Cluster {
         Ok(())
     }
 
+    #[cfg(feature = "cluster")]
     /// Where viewers reach this server: what is written, or where the others reach it, without a key.
     pub(crate) fn public_address(&self) -> String {
         let written = self.public.as_ref().or(self.address.as_ref());

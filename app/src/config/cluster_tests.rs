@@ -70,6 +70,7 @@ fn what_is_shown_of_it_has_no_key() {
     }
 }
 
+#[cfg(feature = "cluster")]
 #[test]
 fn viewers_are_told_an_address_without_a_key() {
     let base =

@@ -73,7 +73,8 @@ pub(crate) struct Args {
     options: EncodeOptions,
     /// Where the stream goes: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or
     /// rtp://HOST:PORT (also multicast; options: ?ttl=N&interface=NAME&source=ADDRESS&packets=N&dscp=N),
-    /// http://HOST[:PORT]/live/NAME.ts or https://… (options: ?dscp=N&flow_label=true), link://HOST:PORT (a link over a bad network, or over several at
+    /// http://HOST[:PORT]/live/NAME.ts or https://… (options: ?dscp=N&flow_label=true; several servers of a cluster with commas
+    /// between their addresses: the stream goes to one of them, and to the next when that is lost), link://HOST:PORT (a link over a bad network, or over several at
     /// once: --key, --path), null: (nowhere). Several outputs get the same stream, and one
     /// that is slow or fails does not delay the others
     #[arg(value_name = "OUTPUT", required = true)]
@@ -124,6 +125,7 @@ Examples:
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
   glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
   glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
+  glassline encode test:1280x720@50 http://10.0.0.1:8080/live/stage.ts,http://10.0.0.2:8080/live/stage.ts
   glassline encode film.y4m film.ts --audio-in film.wav --audio aac --audio-bitrate 192k
   glassline encode test:1280x720@50 udp://239.1.2.3:5000 --audio-in alsa:hw:1,0 --audio s302m
   glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
@@ -198,15 +200,15 @@ fn run_h264(args: Args) -> Result<()> {
     let opened: Result<Vec<_>, _> = targets.iter().map(|targets| opener.open(targets)).collect();
     let given = words::Given { ca: args.trust.ca.as_deref(), key: args.publish_key_file.as_deref() };
     let opened = opened.map_err(|error| words::output(error, given))?;
-    let statuses = opened.iter().flat_map(Outputs::statuses).collect();
-    let listen = |path: &PathBuf| control_socket::listen(path, encoding.controls(), statuses);
+    let statuses: Vec<_> = opened.iter().map(Outputs::statuses).collect();
+    let listen = |path: &PathBuf| control_socket::listen(path, encoding.controls(), statuses.concat());
     let _listening = args.control.as_ref().map(listen).transpose()?;
     let stopper = encoding.stopper();
     StopSignals::catch()?.call(Second::EndsProcess, move |_| stopper.stop())?;
     let controls = encoding.controls();
     let Ended { stats, result } =
         encoding.run(opened.into_iter().map(|outputs| Box::new(outputs) as Box<dyn Output>).collect());
-    report::print_at_end(&args, &controls, &stats)?;
+    report::print_at_end(&args, &controls, &stats, &statuses)?;
     result.map_err(|error| words::explain_given(error, given))
 }
 

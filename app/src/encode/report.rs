@@ -3,7 +3,9 @@
 use super::{Args, budget};
 use crate::output;
 use anyhow::{Context, Result};
-use glassline_studio::encode::{Controls, Encoding, Line, Progress, Stats};
+use glassline_studio::encode::{Controls, Encoding, Line, Progress, Report, Stats};
+use glassline_studio::output::{Status, StatusHandle};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
@@ -25,8 +27,21 @@ fn line(progress: &Progress) -> String {
     )
 }
 
-/// Tells how the run went, as the arguments have it.
-pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> Result<()> {
+/// What is written of a rendition as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    report: Report<'a>,
+    outputs: Vec<Status>,
+}
+
+/// Tells how the run went, as the arguments have it. `outputs` are those of each rendition.
+pub(super) fn print_at_end(
+    args: &Args,
+    controls: &Controls,
+    all: &[Stats],
+    outputs: &[Vec<StatusHandle>],
+) -> Result<()> {
     if args.stats && std::io::stderr().is_terminal() {
         // Leaves the line of the progress, so that what follows has lines of its own.
         output::print_to_stderr("\n");
@@ -36,11 +51,16 @@ pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> R
         return Ok(());
     }
     let mut budgets = Vec::new();
-    for (stats, status) in all.iter().zip(controls.status()) {
+    for ((stats, status), outputs) in all.iter().zip(controls.status()).zip(outputs) {
+        let outputs: Vec<Status> = outputs.iter().map(StatusHandle::get).collect();
         let which = if all.len() > 1 { format!("{}: ", status.name) } else { String::new() };
         tracing::info!("{which}{}", summary(stats));
+        for gaps in outputs.iter().filter_map(gaps) {
+            tracing::warn!("{gaps}");
+        }
         if args.json {
-            let json = serde_json::to_string(&stats.report(&status.name)).context("cannot write JSON")?;
+            let written = Written { report: stats.report(&status.name), outputs };
+            let json = serde_json::to_string(&written).context("cannot write JSON")?;
             output::print(&format!("{json}\n"))?;
         } else if args.stats {
             output::print_aside(&format!("{which}{}", table(stats)))?;
@@ -70,6 +90,22 @@ fn summary(stats: &Stats) -> String {
     )
 }
 
+/// What is missing at a server to which the connection was lost.
+fn gaps(output: &Status) -> Option<String> {
+    let Status { output, left_out, resumed, missing_s, .. } = output;
+    if *resumed == 0 && *missing_s == 0.0 {
+        return None;
+    }
+    let gone_on = match resumed {
+        0 => "it has not gone on".to_owned(),
+        1 => "it has gone on once".to_owned(),
+        times => format!("it has gone on {times} times"),
+    };
+    Some(format!(
+        "{output}: {missing_s:.2} s of the stream are missing there; {gone_on}; {left_out} parts of it were left out"
+    ))
+}
+
 /// Each stage with median, 99th percentile and maximum in milliseconds.
 fn table(stats: &Stats) -> String {
     let mut table = format!("{:<44}{:>9}{:>9}{:>9}\n", "milliseconds", "p50", "p99", "max");
@@ -84,7 +120,26 @@ fn table(stats: &Stats) -> String {
 mod tests {
     use super::*;
     use glassline_media::quantity::Bitrate;
+    use glassline_studio::output::State;
     use std::time::Duration;
+
+    #[test]
+    fn what_is_missing_at_a_server_is_told_where_something_is() {
+        let status = |resumed, missing_s| Status {
+            output: "http://a/live/x.ts,http://b/live/x.ts".to_owned(),
+            state: State::Sending,
+            bytes: 1,
+            left_out: 7,
+            server: None,
+            resumed,
+            missing_s,
+        };
+        assert_eq!(gaps(&status(0, 0.0)), None, "what was left out before the first connection is no gap");
+        let told = gaps(&status(2, 1.234)).unwrap();
+        let expected = "1.23 s of the stream are missing there; it has gone on 2 times; 7 parts";
+        assert!(told.contains(expected), "{told}");
+        assert!(gaps(&status(0, 0.5)).unwrap().contains("it has not gone on"));
+    }
 
     #[test]
     fn the_line_has_the_figures_of_the_last_second() {

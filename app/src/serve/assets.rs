@@ -161,13 +161,13 @@ pub(super) fn prepare() {
     }
 }
 
-/// The file at the request's path. `/`, `/watch/NAME`, `/stream/NAME`, `/event/NAME` and `/crew/NAME` are the same page, which
+/// The file at the request's path. `/`, `/cluster`, `/watch/NAME`, `/stream/NAME`, `/event/NAME` and `/crew/NAME` are the same page, which
 /// looks at its own address, and finds all others by that of its script.
 pub(super) fn serve(request: &Request) -> Option<Response> {
     let path = request.path.as_str();
     let pages = ["/watch/", "/stream/", "/event/", "/crew/"];
     let is_named = pages.iter().any(|page| path.starts_with(page));
-    if is_named || matches!(path, "/" | "/index.html") {
+    if is_named || matches!(path, "/" | "/index.html" | "/cluster") {
         let depth = path.matches('/').count().checked_sub(1)?;
         return Some(PAGES.get(depth)?.respond(request));
     }

@@ -1,5 +1,5 @@
 //! Clips of recordings for crews: `POST /api/recordings/NAME/clip?last=30s` has one made, `GET /api/recordings/NAME/clips/ID.json` says
-//! what became of it, and `…/ID.mp4` is the file.
+//! what became of it, `…/ID.mp4` is the file, and `…/ID.jpg` its first picture.
 
 use super::answers::json;
 use crate::export::{Missing, missing};
@@ -14,13 +14,27 @@ use glassline_media::Utc;
 use glassline_media::quantity::in_seconds;
 use serde::Serialize;
 
+/// Behind the name of a stream: where a clip is ordered.
+pub(super) const ORDER: &str = "clip";
+
 /// What is asked for of clips.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// That one is made.
     Order(StreamName),
-    /// What became of it, or the file itself.
-    Find { name: StreamName, id: u64, is_file: bool },
+    /// Something of it.
+    Find { name: StreamName, id: u64, wanted: Wanted },
+}
+
+/// What of a clip is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// What became of it.
+    Status,
+    /// The file itself.
+    File,
+    /// Its picture.
+    Poster,
 }
 
 /// The answer to an order.
@@ -49,24 +63,27 @@ struct Told {
     renditions: Vec<String>,
     missing: Vec<Missing>,
     lost_objects: u64,
+    /// The address of its picture; `None` where that is not decoded here.
+    poster: Option<String>,
 }
 
 /// Understands what is behind `/api/recordings/`; `None` where that is not about clips.
 pub(super) fn asked(rest: &str) -> Option<Asked> {
     let (name, rest) = rest.split_once('/')?;
     let name = StreamName::parse(name)?;
-    if rest == "clip" {
+    if rest == ORDER {
         return Some(Asked::Order(name));
     }
     let (id, kind) = rest.strip_prefix("clips/")?.split_once('.')?;
     // One name is one clip: no signs, no zeros in front.
     let id = id.parse::<u64>().ok().filter(|parsed| parsed.to_string() == id)?;
-    let is_file = match kind {
-        "mp4" => true,
-        "json" => false,
+    let wanted = match kind {
+        "mp4" => Wanted::File,
+        "json" => Wanted::Status,
+        "jpg" => Wanted::Poster,
         _ => return None,
     };
-    Some(Asked::Find { name, id, is_file })
+    Some(Asked::Find { name, id, wanted })
 }
 
 /// Executes the request; `folder` is the address of `/api/recordings/`, and `is_on` says that there is a store.
@@ -85,7 +102,9 @@ pub(super) fn act(
             later(503, "no store", "No store of recordings is configured.", 30)
         }
         (Asked::Order(_), _) => wrong("Make a clip with POST.", "POST, OPTIONS"),
-        (Asked::Find { name, id, is_file }, Method::Get | Method::Head) => find(&name, id, is_file, clips),
+        (Asked::Find { name, id, wanted }, Method::Get | Method::Head) => {
+            find(&name, id, wanted, clips, folder)
+        }
         (Asked::Find { .. }, _) => wrong("Read a clip with GET.", "GET, HEAD, OPTIONS"),
     }
 }
@@ -135,7 +154,7 @@ fn too_long() -> String {
     format!("A clip has {minutes} minutes at most; 'glassline export' has longer times.")
 }
 
-fn find(name: &StreamName, id: u64, is_file: bool, clips: &Clips) -> Response {
+fn find(name: &StreamName, id: u64, wanted: Wanted, clips: &Clips, folder: &str) -> Response {
     match clips.find(name, id) {
         None => {
             let minutes = KEPT_FOR.as_secs() / 60;
@@ -147,7 +166,13 @@ fn find(name: &StreamName, id: u64, is_file: bool, clips: &Clips) -> Response {
             Response { status: 202, ..response }.with_header("Retry-After", "1")
         }
         Some(ClipState::Failed(error)) => failed(&error),
-        Some(ClipState::Done(clip)) if is_file => file(name, clip),
+        Some(ClipState::Done(clip)) if wanted == Wanted::File => file(name, clip),
+        Some(ClipState::Done(clip)) if wanted == Wanted::Poster => match clip.poster {
+            Some(picture) => {
+                Response::ok("image/jpeg", picture).with_header("Cache-Control", "private, no-store")
+            }
+            None => problem(404, "no picture", "The clip has none, or this server cannot decode it."),
+        },
         Some(ClipState::Done(clip)) => {
             let report = &clip.report;
             let told = Told {
@@ -157,6 +182,7 @@ fn find(name: &StreamName, id: u64, is_file: bool, clips: &Clips) -> Response {
                 renditions: report.renditions.iter().map(ToString::to_string).collect(),
                 missing: missing(report),
                 lost_objects: report.lost_objects,
+                poster: clip.poster.is_some().then(|| format!("{folder}{name}/clips/{id}.jpg")),
             };
             json(&Made { state: "done", clip: Some(told) })
         }
@@ -203,8 +229,10 @@ mod tests {
     fn an_address_names_one_clip_or_none() {
         let name = StreamName::parse("hall").unwrap();
         assert_eq!(asked("hall/clip"), Some(Asked::Order(name.clone())));
-        let found = |is_file| Some(Asked::Find { name: name.clone(), id: 7, is_file });
-        assert_eq!((asked("hall/clips/7.mp4"), asked("hall/clips/7.json")), (found(true), found(false)));
+        for (kind, wanted) in [("mp4", Wanted::File), ("json", Wanted::Status), ("jpg", Wanted::Poster)] {
+            let found = Asked::Find { name: name.clone(), id: 7, wanted };
+            assert_eq!(asked(&format!("hall/clips/7.{kind}")), Some(found));
+        }
         for other in [
             "hall",
             "hall/",

@@ -4,6 +4,7 @@ use super::answers::{json, refused};
 use crate::config::Cluster;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
+#[cfg(feature = "cluster")]
 use glassline_delivery::ownership::HOPS_MAX;
 use glassline_relay::{Hub, ListenerRole, Pulled};
 use serde::Serialize;

@@ -8,11 +8,11 @@ use crate::failure;
 use anyhow::{Context, Result};
 use glassline_archive::clips::{CLIPS_MAX_BYTES, Clips};
 use glassline_archive::{
-    Archive, KeepError, OwnRecordings, OwnStore, ReadingSettings, RecordSettings, Recordings, Status,
-    StoreErrorKind, StoreSettings,
+    Archive, KeepError, OwnRecordings, OwnStore, Painter, ReadingSettings, RecordSettings, Recordings,
+    Status, StoreErrorKind, StoreSettings,
 };
 use glassline_delivery::archive::index::HoleReason;
-use glassline_delivery::archive::names::Session;
+use glassline_delivery::archive::names::{ArchivedObject, Session, SessionObject};
 use glassline_delivery::archive::retention::{Keep, Rules};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
@@ -20,6 +20,7 @@ use glassline_delivery::playlist::date_time;
 use glassline_delivery::policy::StreamName;
 use glassline_edge::{ChunkObserver, RecordedObjects};
 use glassline_io::clock::Clock;
+use glassline_media::Codec;
 use glassline_media::quantity::ByteSize;
 use glassline_relay::{Hub, ListenerRole, Recorder};
 use serde::Serialize;
@@ -38,6 +39,8 @@ pub(super) struct Recording {
     /// The store of the configuration.
     store: Mutex<Option<StoreSettings>>,
     clips: Clips,
+    /// Before all addresses.
+    base: String,
     /// The address of [`FOLDER`].
     folder: String,
 }
@@ -65,6 +68,10 @@ struct Listed {
     bytes: u64,
     state: &'static str,
     locked: bool,
+    /// The address of its picture, which is given to those that may watch the stream; `None` where there are no pictures, or none that are decoded here.
+    poster: Option<String>,
+    /// Where clips of the stream are ordered, for those that may; `None` for others.
+    clip: Option<String>,
 }
 
 /// What recordings take of memory at most, to be watched.
@@ -130,11 +137,14 @@ impl Recording {
         let running = Arc::new(OwnRecordings::new(Arc::clone(&recordings)));
         let archive = Archive::start(store, Some(running), reading, Clock::new())
             .context("cannot start the thread that reads recordings")?;
+        let paint: Painter = Box::new(|units| Some(glassline_watch::still_of(units)?.bytes));
+        let archive = archive.with_pictures(paint).context("cannot start the thread that makes pictures")?;
         let archive = Arc::new(archive);
         let clips = Clips::start(Arc::clone(&archive), Clock::new());
         let clips = clips.context("cannot start the thread that makes clips")?;
-        let folder = format!("{}{FOLDER}", config.base_path.as_str());
-        Ok(Recording { recordings, archive, clips, folder, store: Mutex::default() })
+        let base = config.base_path.as_str().to_owned();
+        let folder = format!("{base}{FOLDER}");
+        Ok(Recording { recordings, archive, clips, base, folder, store: Mutex::default() })
     }
 
     /// Records streams of `hub`.
@@ -165,9 +175,11 @@ impl Recording {
         self.recordings.end();
     }
 
-    /// The recordings of streams that the caller may know.
-    pub(super) fn list(&self, may_know: impl Fn(&StreamName) -> bool) -> impl Serialize {
+    /// The recordings of streams that the caller may know, and of which it `may_clip`.
+    pub(super) fn list(&self, may_know: impl Fn(&StreamName) -> bool, may_clip: bool) -> impl Serialize {
         let listed = self.recordings.list(may_know).into_iter().map(|recording| Listed {
+            poster: self.poster_of(&recording),
+            clip: may_clip.then(|| format!("{}{}/{}", self.folder, recording.name, clips::ORDER)),
             name: recording.name.as_str().to_owned(),
             session: recording.session.to_string(),
             from: recording.span.map(|(from, _)| date_time(from)),
@@ -177,6 +189,16 @@ impl Recording {
             locked: recording.is_locked,
         });
         listed.collect::<Vec<_>>()
+    }
+
+    fn poster_of(&self, recording: &glassline_archive::Listed) -> Option<String> {
+        // Before the first segment there is nothing to decode.
+        recording.span?;
+        let codec = codec_named(recording.pictures.as_deref()?)?;
+        let (name, session) = (recording.name.clone(), recording.session);
+        let object = SessionObject::Poster;
+        let address = || format!("{}/live/{name}/{}", self.base, ArchivedObject { session, object });
+        glassline_watch::decodes(codec).then(address)
     }
 
     /// Deletes, locks or unlocks a recording: `DELETE /api/recordings/NAME/SESSION`, and `POST` or `DELETE` with `/lock` behind it.
@@ -224,6 +246,16 @@ impl Recording {
         if self.recordings.is_on() {
             expose(text, &self.recordings.status());
         }
+    }
+}
+
+/// The codec that RFC 6381 names so, of those that recordings have pictures in.
+fn codec_named(name: &str) -> Option<Codec> {
+    match name.split('.').next() {
+        Some("avc1" | "avc3") => Some(Codec::H264),
+        Some("hvc1" | "hev1") => Some(Codec::H265),
+        Some("av01") => Some(Codec::Av1),
+        _ => None,
     }
 }
 

@@ -34,7 +34,7 @@ impl Recording {
 
     pub(super) fn end(&self) {}
 
-    pub(super) fn list(&self, _may_know: impl Fn(&StreamName) -> bool) -> impl Serialize {
+    pub(super) fn list(&self, _may_know: impl Fn(&StreamName) -> bool, _may_clip: bool) -> impl Serialize {
         [(); 0]
     }
 

@@ -98,15 +98,17 @@ impl PageSite {
 
     fn read(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
-            if request.path.starts_with("/crew/") && refusal.status != 404 && assets::is_for_people(request) {
+            let words = match request.path.as_str() {
+                "/cluster" => Some(("This page is for operators", FOR_OPERATORS)),
+                path if path.starts_with("/crew/") => Some(("This page is for the crew", FOR_CREW)),
+                _ => None,
+            };
+            if let Some((heading, words)) = words
+                && refusal.status != 404
+                && assets::is_for_people(request)
+            {
                 let contact = self.now().contact.clone();
-                return assets::words_page(
-                    refusal.status,
-                    &request.path,
-                    "This page is for the crew",
-                    FOR_CREW,
-                    contact.as_deref(),
-                );
+                return assets::words_page(refusal.status, &request.path, heading, words, contact.as_deref());
             }
             let is_for_people = matches!(request.path.as_str(), "/" | "/index.html");
             return if refusal.status == 404 && is_for_people && assets::is_for_people(request) {
@@ -148,7 +150,10 @@ impl PageSite {
             "/api/cluster" => json(&self.cluster.get().map(|cluster| cluster.report(hub))),
             "/api/alarms" => json(&self.alarms.report()),
             "/api/recordings" => match self.recording.get() {
-                Some(recording) => json(&recording.list(may_know)),
+                Some(recording) => {
+                    let may_clip = hub.may_see_viewers(door, peer, request).is_ok();
+                    json(&recording.list(may_know, may_clip))
+                }
                 None => json(&[(); 0]),
             },
             "/api/events" => self.now().events.list(),
@@ -283,7 +288,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
             return Some(for_operators(refusal));
         }
         ListenerRole::Shared => {
-            matches!(path, "/metrics" | "/api/encoders" | "/api/objects" | "/api/cluster")
+            matches!(path, "/metrics" | "/api/encoders" | "/api/objects" | "/api/cluster" | "/cluster")
         }
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
@@ -309,6 +314,10 @@ fn is_for_crew(path: &str) -> bool {
 const FOR_CREW: &str = "Open it on the server's own machine or from one of the [admin] networks of its configuration; by the admin \
      listener where there is one; or with the publish key behind the address: ?key=KEY.";
 
+/// What a browser is told that may not see a page for operators.
+const FOR_OPERATORS: &str = "Open it on the server's own machine or from one of the [admin] networks of its configuration, or by the \
+     admin listener where there is one.";
+
 fn unknown_event(request: &Request, contact: Option<&str>) -> Response {
     if !assets::is_for_people(request) {
         return events::no_event();
@@ -321,7 +330,7 @@ fn unknown_event(request: &Request, contact: Option<&str>) -> Response {
 /// server's clock, the contact line and `/gen204`; every new path is for operators only until it is listed here.
 fn is_for_operators(path: &str) -> bool {
     match path {
-        "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
+        "/" | "/index.html" | "/cluster" | "/metrics" | "/healthz" | "/readyz" => true,
         "/api/time" | "/api/contact" => false,
         path if ["/stream/", "/crew/"].iter().any(|page| path.starts_with(page)) => true,
         path => {
@@ -406,6 +415,8 @@ mod tests {
             "/api/streams/a/bitrate",
             "/api/streams/a/thumbnail",
             "/stream/a",
+            "/cluster",
+            "/api/cluster",
             "/crew/a",
             "/api/events",
             "/api/events/a/b",

@@ -1,7 +1,7 @@
 //! Clips: short exports of recordings, made in memory for those that ask a running server for them.
 //!
 //! ```text
-//! POST ─► Clips::order ─► thread "clips", one at a time ─► export_to_memory ─► kept for ten minutes ◄─ GET ─ Clips::find
+//! POST ─► Clips::order ─► thread "clips", one at a time ─► export_to_memory, still_at ─► kept for ten minutes ◄─ GET ─ Clips::find
 //! ```
 //! A worker that orders or finds one never waits. All of them together, made and being made, take [`CLIPS_MAX_BYTES`] at most, and the
 //! oldest goes for a new one.
@@ -47,6 +47,8 @@ pub struct Clip {
     pub bytes: Bytes,
     /// What is in it.
     pub report: Arc<Report>,
+    /// Its first picture, small, as JPEG; `None` where that is not decoded here.
+    pub poster: Option<Bytes>,
 }
 
 /// What became of one that was ordered.
@@ -210,8 +212,11 @@ fn make_all(archive: &Archive, jobs: &Receiver<Job>, kept: &Mutex<Kept>, clock: 
             contain(Border::Output, || export_to_memory(archive, &request, CLIP_MAX_BYTES, |_| is_wanted()));
         let state = match made {
             Ok(Ok((bytes, report))) => {
+                // Without one it is a clip all the same.
+                let poster = contain(Border::Output, || archive.still_at(&name, report.from));
+                let poster = poster.ok().flatten();
                 tracing::info!(stream = %name, id, bytes = bytes.len(), "a clip was made");
-                ClipState::Done(Clip { bytes, report: Arc::new(report) })
+                ClipState::Done(Clip { bytes, report: Arc::new(report), poster })
             }
             Ok(Err(error)) => {
                 tracing::warn!(stream = %name, id, %error, "a clip could not be made");

@@ -95,7 +95,7 @@ fn done(bytes: usize, since: Time) -> Known {
         renditions: Vec::new(),
         left_out: Vec::new(),
     });
-    let clip = Clip { bytes: vec![0; bytes].into(), report };
+    let clip = Clip { bytes: vec![0; bytes].into(), report, poster: None };
     Known { name: hall(), since, state: ClipState::Done(clip) }
 }
 

@@ -8,15 +8,16 @@
 use crate::reading::{Archive, StepObjects};
 use crate::store::{StoreError, StoreErrorKind};
 use bytes::Bytes;
-use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, Report, Step};
+use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, Recoder, Report, Step};
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::{Source, TooLong, Window};
 use glassline_delivery::policy::StreamName;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Steps of which the objects are fetched ahead of the one that is written.
@@ -35,6 +36,8 @@ const TRIES: u32 = 6;
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// How often it is looked whether it is still wanted, while the store has not answered.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a process that ends at once waits for one that makes or names a file.
+const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 /// How long what has been captured and is recorded in a moment is waited for.
 const AWAIT_FOR: Duration = Duration::from_secs(8);
 
@@ -133,6 +136,34 @@ fn known(streams: &[StreamName]) -> String {
     }
 }
 
+/// The unfinished files of this process. What makes one, and what gives it its name, holds it meanwhile.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all unfinished files and calls `end`, before which no other one is made: for a process that ends at once.
+pub fn abandon_all(end: impl FnOnce()) {
+    let begun = Instant::now();
+    // A disk that does not answer may hold the one that has it.
+    let unfinished = loop {
+        match UNFINISHED.try_lock() {
+            Ok(unfinished) => break Some(unfinished),
+            Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < ABANDON_WITHIN => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => break None,
+        }
+    };
+    for path in unfinished.iter().flat_map(|paths| paths.iter()) {
+        let _ = std::fs::remove_file(path);
+    }
+    end();
+    drop(unfinished);
+}
+
 /// A file that is removed unless it gets its name.
 struct Unfinished {
     path: PathBuf,
@@ -147,6 +178,7 @@ impl Unfinished {
         loop {
             let hidden = format!(".{}.{kind}-{}-{number}", name.to_string_lossy(), std::process::id());
             let path = target.with_file_name(hidden);
+            let mut unfinished = unfinished();
             // What has the name already is another's, or a link to elsewhere.
             match File::options().read(true).write(true).create_new(true).open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => {
@@ -154,6 +186,7 @@ impl Unfinished {
                 }
                 opened => {
                     let file = Some(BufWriter::with_capacity(WRITE_BYTES, opened?));
+                    unfinished.insert(path.clone());
                     return Ok(Unfinished { path, file });
                 }
             }
@@ -179,8 +212,9 @@ impl Unfinished {
                 Err(_) => {}
             }
         }
+        let mut unfinished = unfinished();
         std::fs::rename(&self.path, target)?;
-        self.path = PathBuf::new();
+        unfinished.remove(&std::mem::take(&mut self.path));
         Ok(())
     }
 }
@@ -188,7 +222,9 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
+            let mut unfinished = unfinished();
             let _ = std::fs::remove_file(&self.path);
+            unfinished.remove(&self.path);
         }
     }
 }
@@ -202,7 +238,8 @@ fn check_name(target: &Path, former: Former) -> Result<(), ExportFailure> {
     }
 }
 
-/// Writes what `request` says to `target`, which appears when it is whole. `progress` is told after each row of segments and while the
+/// Writes what `request` says to `target`, which appears when it is whole. With a `recoder` it begins with the first picture at the wanted
+/// time or later, and without one with the key frame before. `progress` is told after each row of segments and while the
 /// store is waited for, and ends it by returning false.
 ///
 /// # Errors
@@ -212,6 +249,7 @@ pub fn export(
     request: &ExportRequest,
     target: &Path,
     former: Former,
+    recoder: Option<Recoder>,
     mut progress: impl FnMut(ExportProgress) -> bool,
 ) -> Result<Report, ExportFailure> {
     check_name(target, former)?;
@@ -222,10 +260,15 @@ pub fn export(
     // Before the store is asked: what cannot be written is told at once.
     let mut data = Unfinished::beside(target, "data").map_err(unwritten)?;
     let (plan, mut export) = plan(recordings, request, &mut progress)?;
+    if let Some(recoder) = recoder {
+        export.begin_exactly(recoder)?;
+    }
     let write = |bytes: &[u8]| data.file().and_then(|file| file.write_all(bytes)).map_err(unwritten);
     let done = make(recordings, &plan, &mut export, &mut progress, write)?;
     let mut bytes = Vec::new();
-    let (head, report) = export.finish(&mut bytes)?;
+    let finished = export.finish(&mut bytes);
+    let (head, report) =
+        finished.map_err(|error| if progress(done) { error.into() } else { ExportFailure::Stopped })?;
     data.file().and_then(|file| file.write_all(&bytes)).map_err(unwritten)?;
     if head.is_empty() {
         data.finish(target, former).map_err(unwritten)?;
@@ -338,7 +381,9 @@ fn make(
         }
         let Some(objects) = coming.pop_front() else { break };
         let objects = objects_of(recordings, step, objects, || progress(told))?;
-        export.push(step, &objects, &mut bytes)?;
+        let pushed = export.push(step, &objects, &mut bytes);
+        // What it was ended in is no error of its own.
+        pushed.map_err(|error| if progress(told) { error.into() } else { ExportFailure::Stopped })?;
         if bytes.len() >= WRITE_BYTES {
             write(&bytes)?;
             bytes.clear();

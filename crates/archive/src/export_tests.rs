@@ -37,18 +37,20 @@ fn a_stream_that_is_not_recorded_is_told_with_those_that_are() {
     let name = StreamName::parse("hall").unwrap();
     let request = ExportRequest { name, span: None, container: Container::Mp4 };
     let target = folder.0.join("out.mp4");
-    let error = export(&folder.recordings(), &request, &target, Former::Kept, |_| true).unwrap_err();
+    let error = export(&folder.recordings(), &request, &target, Former::Kept, None, |_| true).unwrap_err();
     assert_eq!(
         error.to_string(),
         "nothing of hall is recorded in this store, and nothing of any other stream"
     );
     std::fs::create_dir_all(folder.0.join("store/stage/20261130T022552.123Z/index")).unwrap();
-    let error = export(&folder.recordings(), &request, &target, Former::Kept, |_| true).unwrap_err();
+    let error = export(&folder.recordings(), &request, &target, Former::Kept, None, |_| true).unwrap_err();
     assert!(error.to_string().ends_with("there are recordings of stage"), "{error}");
     let name = StreamName::parse("stage").unwrap();
     let error =
-        export(&folder.recordings(), &ExportRequest { name, ..request }, &target, Former::Kept, |_| true)
-            .unwrap_err();
+        export(&folder.recordings(), &ExportRequest { name, ..request }, &target, Former::Kept, None, |_| {
+            true
+        })
+        .unwrap_err();
     assert_eq!(error.to_string(), "nothing of stage is recorded in that time");
     assert!(!target.exists());
 }

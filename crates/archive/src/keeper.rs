@@ -41,8 +41,8 @@ const LOCK: &str = "lock";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     parts: BTreeMap<u32, KeptPart>,
-    /// Parts that cannot be read, which is told once.
-    torn: BTreeSet<u32>,
+    /// Parts that cannot be read, which is told once. What they would tell of is not known; they are kept as long as others.
+    torn: BTreeMap<u32, KeptPart>,
     /// Of all parts and what they tell of.
     bytes: u64,
     pub(crate) span: Option<(Utc, Utc)>,
@@ -50,6 +50,8 @@ pub(crate) struct Entry {
     pub(crate) is_locked: bool,
     /// A start has found it unfinished and ended it.
     pub(crate) is_recovered: bool,
+    /// The codec of its first pictures.
+    pictures: Option<String>,
 }
 
 impl Entry {
@@ -58,28 +60,39 @@ impl Entry {
         self.parts.insert(part.number, part);
     }
 
+    fn add_torn(&mut self, part: KeptPart) {
+        self.bytes = self.bytes.saturating_add(part.bytes);
+        self.torn.insert(part.number, part);
+    }
+
     fn remove(&mut self, part: u32) {
-        if let Some(part) = self.parts.remove(&part) {
+        if let Some(part) = self.parts.remove(&part).or_else(|| self.torn.remove(&part)) {
             self.bytes = self.bytes.saturating_sub(part.bytes);
         }
     }
 
-    /// Whether another server may be writing it.
+    /// All parts that the store has.
+    fn all_parts(&self) -> impl Iterator<Item = &KeptPart> {
+        self.parts.values().chain(self.torn.values())
+    }
+
+    /// Whether another server may be writing it, one of a newer version among them.
     fn is_recent(&self, now: Utc) -> bool {
-        let newest = self.parts.values().map(|part| part.written.as_nanos()).max();
+        let newest = self.all_parts().map(|part| part.written.as_nanos()).max();
         let is_young = |written: u64| u128::from(now.as_nanos().saturating_sub(written)) < RECENT.as_nanos();
         self.ended.is_none() && newest.is_some_and(is_young)
     }
 }
 
 /// What is known of a recording in the store, for people.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) span: Option<(Utc, Utc)>,
     pub(crate) ended: Option<Utc>,
     pub(crate) bytes: u64,
     pub(crate) is_locked: bool,
     pub(crate) is_recovered: bool,
+    pub(crate) pictures: Option<String>,
 }
 
 type Known = BTreeMap<(StreamName, Session), Entry>;
@@ -177,8 +190,9 @@ impl Keeper {
         let known = locked(&self.known);
         let wanted = known.iter().filter(|((name, _), _)| is_wanted(name));
         let summary = |(key, entry): (&(StreamName, Session), &Entry)| {
-            let Entry { span, ended, bytes, is_locked, is_recovered, .. } = *entry;
-            (key.clone(), Summary { span, ended, bytes, is_locked, is_recovered })
+            let Entry { span, ended, bytes, is_locked, is_recovered, ref pictures, .. } = *entry;
+            let pictures = pictures.clone();
+            (key.clone(), Summary { span, ended, bytes, is_locked, is_recovered, pictures })
         };
         wanted.map(summary).collect()
     }
@@ -393,7 +407,7 @@ impl Worker {
             Ok(StoredObject { object: SessionObject::Index { part }, .. }) => Some(part),
             _ => None,
         };
-        let is_new = |part: &u32| !entry.parts.contains_key(part) && !entry.torn.contains(part);
+        let is_new = |part: &u32| !entry.parts.contains_key(part) && !entry.torn.contains_key(part);
         let new: Vec<(u32, Listed)> = listed
             .into_iter()
             .filter_map(|listed| Some((part_of(&listed).filter(is_new)?, listed)))
@@ -414,7 +428,7 @@ impl Worker {
                         object = path,
                         "a part of an index is torn or of another version, and is left out"
                     );
-                    entry.torn.insert(*part);
+                    entry.add_torn(KeptPart { number: *part, written: *modified, bytes: *bytes });
                     continue;
                 };
                 let media = add_part(&mut entry, &read);
@@ -431,7 +445,7 @@ impl Worker {
         let kept = |((name, session), entry): (&(StreamName, Session), &Entry)| KeptRecording {
             name: name.clone(),
             session: *session,
-            parts: entry.parts.values().copied().collect(),
+            parts: entry.all_parts().copied().collect(),
             is_locked: entry.is_locked,
             is_running: self.is_running(&(name.clone(), *session)) || entry.is_recent(now),
         };
@@ -468,6 +482,9 @@ fn add_part(entry: &mut Entry, part: &Part) -> u64 {
         match line {
             Line::Track(rendition, track) => {
                 timescales.insert((*rendition, track.epoch), track.timescale);
+                if rendition.is_video() && entry.pictures.is_none() {
+                    entry.pictures = Some(track.codec.clone());
+                }
             }
             Line::Segment(rendition, segment) => {
                 let timescale = timescales.get(&(*rendition, segment.epoch)).copied().unwrap_or(1);

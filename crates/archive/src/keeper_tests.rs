@@ -229,3 +229,51 @@ fn a_lock_that_was_asked_for_holds_before_the_store_has_it() {
     keeper.configure(Some((settings(&scratch, Some(0)), store.clone())));
     until("the lock", || lock.is_file());
 }
+
+/// A recording of which the index cannot be read, with a segment that nothing tells of.
+fn write_torn(store: &Store, session: Session) {
+    let path = |rest: &str| format!("hall/{session}/{rest}");
+    store.put_blocking(&path("audio/0.m4s"), vec![Bytes::from(vec![0; 1000])]).unwrap();
+    for part in 0..2 {
+        store.put_blocking(&path(&format!("index/{part:08}.jsonl")), vec![Bytes::from_static(b"{")]).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_with_torn_parts_alone_is_deleted_when_it_is_old_or_that_is_asked_for() {
+    let scratch = Scratch::new("keeper-all-torn");
+    let store = Store::start(StoreSettings::new(Location::Folder(scratch.path().to_owned()))).unwrap();
+    write_torn(&store, session(0));
+    write_torn(&store, session(1));
+    let by_age = |keep: &mut Keep, seconds: u64| keep.age = Some(Duration::from_secs(seconds));
+    let keeper = Keeper::start().unwrap();
+    let mut settings = settings(&scratch, None);
+    by_age(&mut settings.keep.general, 3600);
+    keeper.configure(Some((settings.clone(), store.clone())));
+    keeper.set_running(BTreeSet::new());
+    until("both", || keeper.known().len() == 2);
+    let known = keeper.known().remove(&(hall(), session(0))).unwrap();
+    assert_eq!((known.torn.len(), known.parts.len(), known.bytes), (2, 0, 2));
+    // A server of another version may be writing it at this moment.
+    assert_eq!(keeper.delete(hall(), session(0)), Err(KeepError::Running));
+    let make_old = |session: Session| {
+        let old = std::time::SystemTime::now() - Duration::from_secs(600);
+        for part in 0..2 {
+            let path = scratch.path().join(format!("hall/{session}/index/{part:08}.jsonl"));
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        }
+    };
+    make_old(session(0));
+    make_old(session(1));
+    // What is known of them is read anew for another store alone; here it is the same, as of another process.
+    let again = Keeper::start().unwrap();
+    again.configure(Some((settings.clone(), store.clone())));
+    again.set_running(BTreeSet::new());
+    until("both again", || again.known().len() == 2);
+    again.delete(hall(), session(0)).unwrap();
+    let sessions = || store.folders_blocking("hall").unwrap();
+    until("one less", || sessions() == [session(1).to_string()]);
+    by_age(&mut settings.keep.general, 500);
+    again.configure(Some((settings, store.clone())));
+    until("nothing", || sessions().is_empty() && again.known().is_empty());
+}

@@ -22,7 +22,8 @@ mod tap;
 
 pub use keeper::KeepError;
 pub use reading::{
-    Archive, Objects, OwnRecordings, OwnStore, ReadingFigures, ReadingSettings, RunningRecordings, Unstored,
+    Archive, Objects, OwnRecordings, OwnStore, Painter, ReadingFigures, ReadingSettings, RunningRecordings,
+    Unstored,
 };
 pub use recordings::{Listed, Recordings, State};
 pub use settings::RecordSettings;

@@ -66,6 +66,8 @@ pub struct Listed {
     pub state: State,
     /// Nothing deletes it.
     pub is_locked: bool,
+    /// The codec of its first pictures, as RFC 6381 has it; `None` where it has none.
+    pub pictures: Option<String>,
 }
 
 /// Records streams. Where nothing is configured, it has threads that sleep.
@@ -147,25 +149,28 @@ impl Recordings {
     /// newest last.
     pub fn list(&self, is_wanted: impl Fn(&StreamName) -> bool) -> Vec<Listed> {
         let known = self.keeper.summaries(&is_wanted).into_iter().map(|((name, session), known)| {
-            let (span, bytes, is_locked) = (known.span, known.bytes, known.is_locked);
+            let (span, bytes, is_locked, pictures) =
+                (known.span, known.bytes, known.is_locked, known.pictures);
             let state = match known.ended {
                 Some(_) if known.is_recovered => State::Recovered,
                 Some(_) => State::Complete,
                 None => State::Unfinished,
             };
-            ((name.clone(), session), Listed { name, session, span, bytes, state, is_locked })
+            ((name.clone(), session), Listed { name, session, span, bytes, state, is_locked, pictures })
         });
         let mut listed: BTreeMap<_, _> = known.collect();
         for status in self.status().recordings.into_iter().filter(|status| is_wanted(&status.name)) {
             let key = (status.name.clone(), status.session);
-            let is_locked = listed.get(&key).is_some_and(|known| known.is_locked);
+            let known = listed.remove(&key);
+            let is_locked = known.as_ref().is_some_and(|known| known.is_locked);
             let state = match (status.has_ended, status.is_recovered) {
                 (false, _) => State::Recording,
                 (true, true) => State::Recovered,
                 (true, false) => State::Uploading,
             };
-            let RecordingStatus { name, session, span, bytes, .. } = status;
-            listed.insert(key, Listed { name, session, span, bytes, state, is_locked });
+            let RecordingStatus { name, session, span, bytes, pictures, .. } = status;
+            let pictures = pictures.or_else(|| known?.pictures);
+            listed.insert(key, Listed { name, session, span, bytes, state, is_locked, pictures });
         }
         listed.into_values().collect()
     }

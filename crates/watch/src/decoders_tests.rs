@@ -127,3 +127,21 @@ fn a_key_frame_that_was_judged_by_itself_is_decoded_again_where_it_decides_somet
     let at_ms = raised.at.as_nanos() / 1_000_000;
     assert!(raised.alarm == Alarm::Black && (8_400..10_200).contains(&at_ms), "{raised:?}");
 }
+
+#[test]
+fn a_still_is_the_last_picture_that_units_decode_to() {
+    if !has_library("libavcodec.so.") {
+        return skip("a_still_is_the_last_picture_that_units_decode_to", "libavcodec is not installed");
+    }
+    assert!(crate::decodes(Codec::H264));
+    let units = coded(10, |number| if number < 5 { 20 } else { 200 });
+    let dark = crate::still_of(&units[..1]).unwrap();
+    let bright = crate::still_of(&units).unwrap();
+    assert!(dark.bytes.starts_with(&[0xff, 0xd8, 0xff]) && bright.bytes.ends_with(&[0xff, 0xd9]));
+    let all_bright = crate::still_of(&coded(1, |_| 200)).unwrap();
+    assert_ne!(dark, bright);
+    assert_ne!(dark, all_bright);
+    assert_eq!(bright.bytes.len().abs_diff(all_bright.bytes.len()) / 100, 0, "much the same picture");
+    let damaged = AccessUnit { data: vec![0, 0, 1, 0x65, 0x88, 0x80].into(), ..units[0].clone() };
+    assert_eq!(crate::still_of(&[damaged]), None);
+}

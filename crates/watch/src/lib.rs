@@ -21,6 +21,7 @@ mod pictures;
 mod service;
 mod shown;
 mod state_file;
+mod still;
 mod subtitles;
 #[cfg(feature = "avcodec")]
 mod thumbnail;
@@ -34,3 +35,4 @@ pub use feed::{Counts, Feed};
 pub use mutes::Mute;
 pub use pictures::Jpeg;
 pub use service::{Service, Settings};
+pub use still::{decodes, still_of};

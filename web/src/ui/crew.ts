@@ -5,6 +5,7 @@ import { crewBadge, type CrewKnowledge, unwatchedText } from "../event/crew_word
 import {
   type Alarms, alarms, type EventInfo, eventInfo, eventPath, keyFramePath, keyQuery, mutePath, post, sheetPath, type Told,
 } from "../event_api";
+import { KEY, operatorKey } from "../operator";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { AlarmList } from "./alarms";
@@ -12,7 +13,6 @@ import { CrewStream } from "./crew_stream";
 import { brand } from "./dashboard";
 import { element, placeOnly, setAttribute, setText } from "./dom";
 import { showFavicon } from "./favicon";
-import { KEY } from "./stream";
 
 const EVENT_MS = 4000;
 const STREAMS_MS = 1000;
@@ -24,17 +24,6 @@ const CLOSED_MS = 30_000;
 const MUTE_MINUTES = 10;
 /** What came of a request is read by then. */
 const SAID_MS = 8000;
-
-/** The operator's key: of the page's address, or typed in; empty where there is none, or the browser keeps nothing. */
-export function operatorKey(): string {
-  const given = new URLSearchParams(location.search).get("key");
-  if (given) return given;
-  try {
-    return sessionStorage.getItem(KEY) ?? "";
-  } catch {
-    return "";
-  }
-}
 
 /** What is said instead of the page. */
 export function closedCrewText(name: string, told: Told<EventInfo>): string | null {

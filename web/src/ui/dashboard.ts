@@ -1,6 +1,7 @@
 /** The page `/`: the live streams, once a second. */
 import { alarmTitle } from "../event/alarm_words";
 import { alarms, type Alarms, crewPath, events, type Told } from "../event_api";
+import { cluster, clusterPath, isConfigured } from "../cluster_api";
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
@@ -196,6 +197,17 @@ function showEvents(place: HTMLElement): void {
   }).start();
 }
 
+/** The link to the cluster's page in `place`, where the server is in one and tells it. Asked until there is an answer. */
+function showCluster(place: HTMLElement): void {
+  new Poller(ALARMS_MS, async () => {
+    const told = await cluster();
+    if (told === null || isFailure(told)) return ALARMS_MS;
+    if (typeof told === "number") return REFUSED_ALARMS_MS;
+    place.hidden = !isConfigured(told);
+    return false;
+  }).start();
+}
+
 /** Shows the dashboard in `root` and keeps it fresh. */
 export function dashboard(root: HTMLElement): void {
   document.title = "Glassline";
@@ -203,13 +215,15 @@ export function dashboard(root: HTMLElement): void {
   const trouble = element("p", { class: "banner", role: "alert", hidden: true }, "The server does not answer. Trying again…");
   const alarmLine = element("p", { class: "banner", role: "alert", hidden: true });
   const eventLinks = element("nav", { class: "event-links", "aria-label": "Events", hidden: true });
+  const clusterLink = element("nav", { class: "event-links", "aria-label": "Cluster", hidden: true },
+    "This server is one of several: ", element("a", { href: clusterPath(), class: "action" }, "Cluster"));
   const grid = element("section", { class: "grid", "aria-label": "Streams" });
   const empty = emptyState();
   const objects = new ObjectsSection();
   const footer = element("footer", { class: "foot" });
   root.append(
     element("div", { class: "page" },
-      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, alarmLine, eventLinks, grid, empty, objects.element, footer),
+      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, alarmLine, eventLinks, clusterLink, grid, empty, objects.element, footer),
   );
   const cards = new Map<string, StreamCard>();
   const groups = new Map<string, HTMLElement>();
@@ -272,6 +286,7 @@ export function dashboard(root: HTMLElement): void {
   void objects.run();
   watchAlarms(alarmLine);
   showEvents(eventLinks);
+  showCluster(clusterLink);
 }
 
 /** The line in the corner that says whose page this is. */

@@ -1,12 +1,16 @@
 /** Below the player: what is recorded of the stream, and how to get there. */
-import { type RecordingInfo, recordings } from "../api";
+import { posterPath, type RecordingInfo, recordings } from "../api";
+import { operatorKey } from "../operator";
 import { type Replay, instantOf, localOf } from "../player/replay";
+import { ClipMaker } from "./clip";
 import { element, setText } from "./dom";
 import { bytes } from "./format";
 
 const LOOK_MS = 10_000;
 /** The list shows so many, the newest first. */
 const SHOWN_MAX = 50;
+/** A picture that did not come is asked for so often. */
+const POSTER_TRIES = 3;
 
 export interface RecordingActions {
   /** Shows this time; null: what is live. */
@@ -43,6 +47,14 @@ export function recordingsOf(all: readonly RecordingInfo[], name: string): Recor
   return own.sort((one, other) => Date.parse(other.from!) - Date.parse(one.from!));
 }
 
+/** The picture of a recording that has just begun is another one some seconds later, ms. */
+const YOUNG_MS = 15_000;
+
+/** Whether a recording has just begun. */
+export function isYoung(one: Pick<RecordingInfo, "from" | "to" | "state">): boolean {
+  return one.state === "recording" && one.from !== null && one.to !== null && Date.parse(one.to) - Date.parse(one.from) < YOUNG_MS;
+}
+
 export class Recordings {
   private readonly list = element("ul", { class: "recording-list" });
   private readonly beginning = element("button", { type: "button", class: "choice" }, "Restart from the beginning");
@@ -50,11 +62,17 @@ export class Recordings {
   private readonly time = element("input", { type: "datetime-local", step: "1", "aria-label": "Go to this time (your time zone)" });
   private readonly goes = element("button", { type: "submit", class: "choice" }, "Go");
   private readonly shown = element("p", { class: "hint", role: "status" });
+  private readonly clip: ClipMaker;
   readonly element: HTMLElement;
   private own: RecordingInfo[] = [];
   private told = "";
+  /** By the name of the recording. */
+  private readonly posters = new Map<string, HTMLElement>();
+  /** How often the picture of a recording did not come. */
+  private readonly failures = new Map<string, number>();
 
   constructor(private readonly name: () => string, private readonly actions: RecordingActions) {
+    this.clip = new ClipMaker(name);
     const form = element("form", { class: "recording-time" }, element("label", {}, "Time ", this.time), this.goes);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -67,7 +85,7 @@ export class Recordings {
     });
     this.live.addEventListener("click", () => actions.show(null));
     const row = element("div", { class: "choices" }, this.live, this.beginning, form);
-    this.element = element("section", { class: "recordings", hidden: true }, element("h2", {}, "Recordings"), row, this.shown, this.list);
+    this.element = element("section", { class: "recordings", hidden: true }, element("h2", {}, "Recordings"), row, this.clip.element, this.shown, this.list);
   }
 
   /** Begins to ask the server. */
@@ -78,6 +96,7 @@ export class Recordings {
   /** Says which time is shown: ms of UTC; null while it is live. */
   showTime(captureMs: number | null, replay: Replay | null): void {
     this.live.setAttribute("aria-pressed", String(replay === null));
+    this.clip.showTime(captureMs, replay !== null);
     setText(this.shown, captureMs === null ? "" : `Shown: ${whenText(new Date(captureMs).toISOString())}`);
     if (captureMs !== null && this.time.value === "" && document.activeElement !== this.time) this.time.value = localOf(captureMs);
   }
@@ -87,7 +106,7 @@ export class Recordings {
   }
 
   private async look(): Promise<void> {
-    const all = await recordings();
+    const all = await recordings(operatorKey());
     if (all) this.fill(recordingsOf(all, this.name()));
     window.setTimeout(() => void this.look(), LOOK_MS);
   }
@@ -96,10 +115,32 @@ export class Recordings {
     this.own = own;
     this.element.hidden = own.length === 0;
     this.beginning.hidden = this.running() === null;
-    const told = JSON.stringify(own.slice(0, SHOWN_MAX).map(({ from, to, state, bytes }) => [from, state === "complete" ? to : null, state, bytes]));
+    this.clip.allow(own.some((one) => one.clip));
+    const told = JSON.stringify(own.slice(0, SHOWN_MAX).map(({ from, to, state, bytes, poster }) => [from, state === "complete" ? to : null, state, bytes, poster]));
     if (told === this.told) return;
     this.told = told;
     this.list.replaceChildren(...own.slice(0, SHOWN_MAX).map((one) => this.row(one)));
+  }
+
+  /** The picture of a recording, in a box that stays empty where there is none. It is kept, so that a list that changes does not flicker. */
+  private poster(one: RecordingInfo): HTMLElement {
+    const known = this.posters.get(one.session);
+    if (known || !one.poster) return known ?? element("div", { class: "poster" });
+    const image = element("img", { alt: "", decoding: "async", loading: "lazy", src: posterPath(one, location.search, isYoung(one) ? one.to : null) });
+    const box = element("div", { class: "poster" }, image);
+    // That of a recording which has just begun is asked for again with the next look.
+    if (!isYoung(one)) this.posters.set(one.session, box);
+    image.addEventListener("error", () => {
+      image.remove();
+      const tries = (this.failures.get(one.session) ?? 0) + 1;
+      this.failures.set(one.session, tries);
+      // The server may have been busy: it is asked for again with the next look.
+      if (tries < POSTER_TRIES) {
+        this.posters.delete(one.session);
+        this.told = "";
+      }
+    });
+    return box;
   }
 
   private row(one: RecordingInfo): HTMLElement {
@@ -108,6 +149,6 @@ export class Recordings {
     const button = element("button", { type: "button", class: "link" }, whenText(one.from!));
     button.addEventListener("click", () => this.actions.show({ from: one.from!, to: isRunning ? null : endOf(one) }));
     const facts = [isRunning ? "recording" : lengthText(seconds), one.bytes > 0 ? bytes(one.bytes) : "", one.state === "recovered" ? "ended without a goodbye" : ""];
-    return element("li", {}, button, " ", element("span", { class: "hint" }, facts.filter(Boolean).join(" · ")));
+    return element("li", {}, this.poster(one), button, " ", element("span", { class: "hint" }, facts.filter(Boolean).join(" · ")));
   }
 }

@@ -5,7 +5,8 @@ import { baseOf, eventAddress, firstExpiry, streamAddresses, type UnsignedLinks,
 import { crewPath, type EventInfo, eventInfo } from "../event_api";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
-import { closedCrewText, operatorKey } from "./crew";
+import { operatorKey } from "../operator";
+import { closedCrewText } from "./crew";
 import { element, svg } from "./dom";
 import { webAddress } from "./event";
 

@@ -5,6 +5,7 @@ import {
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions, timeAxis } from "./chart";
 import { ConnectionsPanel } from "./connections";
+import { KEY } from "../operator";
 import { ROOT } from "../root";
 import { brand, codecsText, noteTexts, stateClass, stateWord } from "./dashboard";
 import { element, setText } from "./dom";
@@ -17,8 +18,6 @@ import { WaysPanel } from "./ways";
 import { BehindBars, WHY_WORDS } from "./why";
 
 const REFRESH_MS = 2000;
-/** Where the crew's key is kept until the window is closed. */
-export const KEY = "glassline-key";
 
 interface Curve {
   options: Omit<ChartOptions, "onPoint">;

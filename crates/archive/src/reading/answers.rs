@@ -92,6 +92,19 @@ pub(super) fn not_found(was_there: bool) -> Response {
     }
 }
 
+/// The answer where a recording has just begun.
+pub(super) fn not_yet() -> Response {
+    let words =
+        "The recording has just begun, or the disk of its spool does not answer. Ask again in a second.";
+    problem(503, "no picture yet", words).with_header("Retry-After", "1")
+}
+
+/// The answer where a recording has no picture.
+pub(super) fn no_picture() -> Response {
+    let words = "The recording has no pictures, or this server cannot decode them: that takes libavcodec.";
+    problem(404, "no picture of this recording", words)
+}
+
 /// The answer where the store does not give what it should have. Its own words are for the log: they may tell of credentials.
 pub(super) fn store_failed(error: &StoreError) -> Response {
     let words = match error.kind() {

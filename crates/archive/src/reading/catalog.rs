@@ -9,9 +9,10 @@ use glassline_delivery::archive::index::{Line, Recording};
 use glassline_delivery::archive::names::{Session, SessionObject, StoredObject};
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::SPAN_MAX;
-use glassline_delivery::packager::later;
+use glassline_delivery::packager::{RenditionName, later};
 use glassline_delivery::policy::StreamName;
 use glassline_media::{Time, Utc};
+pub(super) use index_reader::wait_for_object;
 use index_reader::{AT_ONCE, AWAY_FOR, Loaded, PARTS_EVERY, PARTS_SELDOM, Reader, begins, new, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -120,6 +121,14 @@ impl Catalog {
         }
     }
 
+    /// The store is asked anew which parts there are of a recording's index.
+    pub(super) fn relist(&mut self, name: &StreamName, session: Session) {
+        let known = self.streams.get_mut(name).and_then(|known| known.sessions.get_mut(&session));
+        if let Some(loaded) = known {
+            loaded.listed_at = None;
+        }
+    }
+
     /// The CRC-32C and length that an index which was read tells of this object.
     pub(super) fn checksum(&self, stored: &StoredObject) -> Option<(u32, u64)> {
         let SessionObject::Segment { rendition, segment } = stored.object else { return None };
@@ -217,6 +226,102 @@ pub(super) fn current(
     failed.map_or(Ok(found), Err)
 }
 
+/// The beginning of a recording.
+pub(super) struct Beginning {
+    pub(super) current: Current,
+    /// What the first part of the index tells of begins then: what is known of before is deleted. `None` where there is no part.
+    pub(super) kept_from: Option<Utc>,
+    /// The index could not be read.
+    pub(super) failed: Option<StoreError>,
+}
+
+/// A recording and the beginning of its index: what tells of its first pictures. `None` where there is no such recording.
+///
+/// # Errors
+/// The store's, where it is not known whether there is one.
+pub(super) fn beginning(
+    shared: &Shared,
+    name: &StreamName,
+    session: Session,
+) -> Result<Option<Beginning>, StoreError> {
+    let now = shared.clock.now();
+    let unstored = shared.running.as_ref().map(|running| running.unstored(name)).unwrap_or_default();
+    let own = unstored.iter().find(|unstored| unstored.session == session);
+    let before = shared.catalog().streams.get(name).cloned().unwrap_or_default();
+    let mut known = before.clone();
+    let listed = if own.is_some() { Ok(()) } else { list_sessions(shared, name, &mut known, now) };
+    merge_list(shared, name, &before, &known);
+    if own.is_none() && !known.sessions.contains_key(&session) {
+        return listed.map(|()| None);
+    }
+    let mut loaded = known.sessions.remove(&session).unwrap_or_else(|| new(name, session, now));
+    loaded.used_at = now;
+    let failed = read_beginning(shared, name, &mut loaded, own).err();
+    add_unstored(&mut loaded, own);
+    let recording = Arc::clone(&loaded.recording);
+    let first = loaded.listing.keys().next();
+    let kept_from = first.and_then(|first| loaded.starts.get(first).copied());
+    // Another server's may go on, too.
+    let is_running = own.map_or_else(|| recording.ended().is_none(), |own| own.is_running);
+    merge_session(shared, name, session, loaded, own.is_some());
+    let current = Current { recording, is_running };
+    Ok(Some(Beginning { current, kept_from, failed }))
+}
+
+/// Takes over which recordings there are by a list that has just come: others may have read their indexes meanwhile.
+fn merge_list(shared: &Shared, name: &StreamName, before: &Known, after: &Known) {
+    if (before.listed_at, &before.failed_at) == (after.listed_at, &after.failed_at) {
+        return;
+    }
+    let mut catalog = shared.catalog();
+    let mut now = catalog.streams.remove(name).unwrap_or_default();
+    now.sessions
+        .retain(|session, _| after.sessions.contains_key(session) || !before.sessions.contains_key(session));
+    for (session, loaded) in &after.sessions {
+        now.sessions.entry(*session).or_insert_with(|| loaded.clone());
+    }
+    (now.listed_at, now.failed_at) = (after.listed_at, after.failed_at.clone());
+    catalog.put(name, now);
+}
+
+/// Takes over what was read of an index, unless another one has read more of it meanwhile, or the recording was deleted.
+fn merge_session(shared: &Shared, name: &StreamName, session: Session, loaded: Loaded, is_own: bool) {
+    let mut catalog = shared.catalog();
+    let mut now = catalog.streams.remove(name).unwrap_or_default();
+    match now.sessions.get_mut(&session) {
+        Some(known) if known.recording.parts() <= loaded.recording.parts() => *known = loaded,
+        Some(known) => known.used_at = known.used_at.max(loaded.used_at),
+        None if is_own => drop(now.sessions.insert(session, loaded)),
+        None => {}
+    }
+    catalog.put(name, now);
+}
+
+/// Reads the first parts of an index, up to those that tell of pictures. The spool has the beginning of a recording of which the store has
+/// no part.
+fn read_beginning(
+    shared: &Shared,
+    name: &StreamName,
+    loaded: &mut Loaded,
+    own: Option<&Unstored>,
+) -> Result<(), StoreError> {
+    if own.is_some_and(|own| own.part == 0) {
+        return Ok(());
+    }
+    let folder = format!("{name}/{}/index", loaded.recording.session());
+    let (now, utc) = (shared.clock.now(), shared.clock.utc());
+    let reader = Reader { shared, folder: &folder, deadline: now + READ_WITHIN };
+    reader.list(loaded, now, utc)?;
+    let first: Vec<u32> = loaded.listing.keys().copied().take(BACK as usize * 2).collect();
+    for parts in first.chunks(BACK as usize) {
+        reader.read(loaded, parts)?;
+        if loaded.recording.segments(RenditionName::Video).next().is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The last recordings that began before `span` and another one, but may go on in it: of two servers that record one stream.
 fn overlapping(known: &Known, span: Option<Span>) -> BTreeSet<Session> {
     let Some(span) = span else { return BTreeSet::new() };
@@ -296,17 +401,21 @@ fn with_next(sessions: &[Session]) -> Vec<(Session, Option<Session>)> {
 
 /// Puts back what is known now, and forgets the indexes that were asked for longest ago.
 fn keep(shared: &Shared, name: &StreamName, known: Known) {
-    let mut catalog = shared.catalog();
-    if known.sessions.is_empty() && known.failed_at.is_none() {
-        // Of names that viewers invent nothing is kept.
-        catalog.streams.remove(name);
-        return;
-    }
-    catalog.streams.insert(name.clone(), known);
-    catalog.make_room();
+    shared.catalog().put(name, known);
 }
 
 impl Catalog {
+    /// What is known of a stream from now on. Forgets the indexes that were asked for longest ago.
+    fn put(&mut self, name: &StreamName, known: Known) {
+        if known.sessions.is_empty() && known.failed_at.is_none() {
+            // Of names that viewers invent nothing is kept.
+            self.streams.remove(name);
+            return;
+        }
+        self.streams.insert(name.clone(), known);
+        self.make_room();
+    }
+
     /// Of how many recordings the index is known.
     #[cfg(test)]
     pub(super) fn loaded(&self) -> usize {

@@ -4,6 +4,7 @@
 //! relay's workers ─ find ─► Cache ─ hit ─► Growing
 //!                             │ miss
 //!                             ├─ archive/SESSION/… ─► spool (thread "replay-spool"), or store ─► Growing
+//!                             ├─ archive/SESSION/poster.jpg ─► thread "posters" ─► Growing
 //!                             └─ playlist, ?from=&to= ─► thread "replay": Catalog (index) ─► window, playlist ─► Growing
 //! ```
 //! A worker never waits: what is not in memory is an object that grows when the store has answered.
@@ -11,10 +12,12 @@
 mod answers;
 mod cache;
 mod catalog;
+mod poster;
 mod replay;
 mod running;
 
 pub use catalog::{RunningRecordings, SpooledRead, Unstored};
+pub use poster::Painter;
 pub use running::{OwnRecordings, OwnStore};
 
 use crate::store::{Listed, Store, StoreError};
@@ -24,7 +27,9 @@ use cache::{Cache, Looked};
 use catalog::{Catalog, Current, Wanted};
 use glassline_delivery::archive::export::{PlannedObject, Step};
 use glassline_delivery::archive::index::Recording;
-use glassline_delivery::archive::names::{ARCHIVE_FOLDER, ArchivedObject, Session, StoredObject};
+use glassline_delivery::archive::names::{
+    ARCHIVE_FOLDER, ArchivedObject, Session, SessionObject, StoredObject,
+};
 use glassline_delivery::archive::query::Span;
 use glassline_delivery::archive::window::SPAN_MAX;
 use glassline_delivery::fill::{Memory, Object as Filling};
@@ -34,6 +39,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_edge::{Growing, RecordedObjects, RecordedRequest, Wake};
 use glassline_io::clock::Clock;
 use glassline_media::{Time, Utc};
+use poster::{Easel, PosterJob};
 use replay::{Job, Pending, PlaylistJob, Replay, SpoolJob};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -129,6 +135,9 @@ pub struct Archive {
     shared: Arc<Shared>,
     jobs: mpsc::SyncSender<Job>,
     spool: mpsc::SyncSender<SpoolJob>,
+    /// Where pictures of recordings are made.
+    posters: Option<mpsc::SyncSender<PosterJob>>,
+    easel: Option<Easel>,
 }
 
 /// What requests, the thread "replay" and callbacks of the store share.
@@ -188,7 +197,17 @@ impl Archive {
         let (spool, receiver) = mpsc::sync_channel(JOBS_MAX);
         let reads = move || replay::read_spool(&receiver);
         std::thread::Builder::new().name("replay-spool".into()).spawn(reads)?;
-        Ok(Archive { shared, jobs, spool })
+        Ok(Archive { shared, jobs, spool, posters: None, easel: None })
+    }
+
+    /// Has pictures of recordings made by `painter`, on a thread of their own.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn with_pictures(self, painter: Painter) -> io::Result<Archive> {
+        let easel: Easel = Arc::new(Mutex::new(painter));
+        let posters = Some(poster::start(&self.shared, &easel)?);
+        Ok(Archive { posters, easel: Some(easel), ..self })
     }
 
     /// The recordings of a stream that may have something in `span`, or the newest one, with whether they go on. Waits for the store.
@@ -302,6 +321,23 @@ impl Archive {
         })
     }
 
+    /// The picture of a recording; `None` where none are made.
+    fn poster(
+        &self,
+        name: &StreamName,
+        archived: ArchivedObject,
+        wake: &Arc<dyn Wake>,
+    ) -> Option<Arc<Growing>> {
+        let posters = self.posters.as_ref()?;
+        let ArchivedObject { session, object } = archived;
+        let stored = StoredObject { name: name.clone(), session, object };
+        // Counted as a playlist is: one thread makes them, and segments that are on their way do not hold it up.
+        Some(self.object(stored.to_string(), cache::LIST, wake, |pending| {
+            // Where too much waits, it is dropped, which answers so.
+            drop(posters.try_send(PosterJob { stored, pending }));
+        }))
+    }
+
     fn playlist(
         &self,
         request: RecordedRequest<'_>,
@@ -364,6 +400,9 @@ impl RecordedObjects for Archive {
                 _ if self.is_off() || !self.has(name) => None,
                 Err(_) => Some(unknown_object(wake)),
                 Ok(archived) if is_elsewhere && !self.is_here(name, archived) => None,
+                Ok(archived @ ArchivedObject { object: SessionObject::Poster, .. }) => {
+                    Some(self.poster(name, archived, wake).unwrap_or_else(|| unknown_object(wake)))
+                }
                 Ok(archived) => Some(self.segment(name, archived, wake)),
             };
         }

@@ -536,3 +536,6 @@ fn time_passes_for_what_may_change() {
 
 #[path = "reading_bounds_tests.rs"]
 mod bounds;
+
+#[path = "poster_tests.rs"]
+mod poster;

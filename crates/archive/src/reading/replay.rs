@@ -61,7 +61,7 @@ impl Pending {
     }
 
     /// Gives these bytes, which may be given for so long.
-    fn fill(mut self, head: Head, bytes: Vec<u8>, keep: Duration) {
+    pub(super) fn fill(mut self, head: Head, bytes: Vec<u8>, keep: Duration) {
         self.is_answered = true;
         let bytes = self.shared.memory.hold(bytes);
         self.growing.change(|object| {
@@ -74,11 +74,12 @@ impl Pending {
     }
 
     /// Says why there is nothing.
-    fn refuse(mut self, response: Response) {
+    pub(super) fn refuse(mut self, response: Response) {
         self.answer(response, FAILURE_FOR);
     }
 
-    fn answer(&mut self, response: Response, keep: Duration) {
+    /// The same, for so long.
+    pub(super) fn answer(&mut self, response: Response, keep: Duration) {
         self.is_answered = true;
         answers::fill(&self.growing, response);
         let expires = self.shared.clock.now() + keep;
@@ -280,10 +281,7 @@ pub(super) fn fetch(stored: StoredObject, pending: Pending) {
 /// The bytes of an object are there: it is given where they are those that were recorded.
 fn fill_object(stored: &StoredObject, pending: Pending, bytes: Bytes) {
     let recorded = pending.shared.catalog().checksum(stored);
-    if let Some((crc, length)) = recorded
-        && (length != bytes.len() as u64 || crc != crc32c(&bytes))
-    {
-        tracing::warn!(object = %stored, bytes = bytes.len(), recorded = length, "a recorded object is damaged");
+    if !checked(stored, &bytes, recorded) {
         pending.refuse(answers::damaged());
         return;
     }
@@ -292,4 +290,14 @@ fn fill_object(stored: &StoredObject, pending: Pending, bytes: Bytes) {
         .with("Cache-Control", &format!("max-age={OBJECT_SECS}, immutable"));
     let keep = if recorded.is_some() { OBJECT_FOR.0 } else { OBJECT_FOR.1 };
     pending.fill(head, bytes.into(), keep);
+}
+
+/// Whether these bytes are those of which the index tells the CRC-32C and the length; what it does not tell of is taken as it is.
+pub(super) fn checked(stored: &StoredObject, bytes: &[u8], recorded: Option<(u32, u64)>) -> bool {
+    let Some((crc, length)) = recorded else { return true };
+    let is_whole = length == bytes.len() as u64 && crc == crc32c(bytes);
+    if !is_whole {
+        tracing::warn!(object = %stored, bytes = bytes.len(), recorded = length, "a recorded object is damaged");
+    }
+    is_whole
 }

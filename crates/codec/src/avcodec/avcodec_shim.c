@@ -130,7 +130,7 @@ static enum AVCodecID id_of(int32_t codec)
 }
 
 /* 0, or an error code; `*step` says what failed. */
-static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixels, const char **step)
+static int open_decoder(glassline_avcodec *self, int32_t codec, int32_t exact, int64_t max_pixels, const char **step)
 {
     const struct functions *call = &self->call;
     const AVCodec *decoder = call->avcodec_find_decoder(id_of(codec));
@@ -150,14 +150,15 @@ static int open_decoder(glassline_avcodec *self, int32_t codec, int64_t max_pixe
     context->opaque = self;
     context->get_buffer2 = get_buffer;
     context->pkt_timebase = (AVRational){1, 1000000000};
-    /* Between key frames it is only compared what has changed, for which the filter is not needed. */
-    context->skip_loop_filter = AVDISCARD_NONKEY;
+    /* To see what changes between key frames the filter is not needed. It stands in the loop: without it pictures differ more and more
+     * from those that were coded, up to the next key frame. */
+    context->skip_loop_filter = exact ? AVDISCARD_DEFAULT : AVDISCARD_NONKEY;
     *step = "its decoder cannot be opened";
     return call->avcodec_open2(context, decoder, NULL);
 }
 
-glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size_t max_bytes, char *reason,
-                                         int32_t reason_bytes, int32_t *absent)
+glassline_avcodec *glassline_avcodec_new(int32_t codec, int32_t exact, int64_t max_pixels, size_t max_bytes,
+                                         char *reason, int32_t reason_bytes, int32_t *absent)
 {
     *absent = 0;
     glassline_avcodec *self = calloc(1, sizeof *self);
@@ -174,7 +175,7 @@ glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size
     /* It would tell of each damaged picture on standard error; they are counted instead. */
     self->call.av_log_set_level(AV_LOG_QUIET);
     const char *step = "";
-    if (open_decoder(self, codec, max_pixels, &step) < 0) {
+    if (open_decoder(self, codec, exact, max_pixels, &step) < 0) {
         snprintf(reason, (size_t)reason_bytes, "%s", step);
         glassline_avcodec_free(self);
         return NULL;

@@ -61,10 +61,10 @@ size_t glassline_avcodec_picture_bytes(void);
 size_t glassline_avcodec_sound_bytes(void);
 
 /* Opens the library and a decoder. NULL on failure, and a text of at most `reason_bytes`, NUL included, at
- * `reason`; `*absent` is 1 where the library cannot be opened. Pictures of more than `max_pixels` are errors, and so
+ * `reason`; with `exact` all pictures are what was coded, and without it key frames alone; `*absent` is 1 where the library cannot be opened. Pictures of more than `max_pixels` are errors, and so
  * are those for which the decoder would hold more than `max_bytes`; AV1's, which has an allocator of its own, are not counted. */
-glassline_avcodec *glassline_avcodec_new(int32_t codec, int64_t max_pixels, size_t max_bytes, char *reason,
-                                         int32_t reason_bytes, int32_t *absent);
+glassline_avcodec *glassline_avcodec_new(int32_t codec, int32_t exact, int64_t max_pixels, size_t max_bytes,
+                                         char *reason, int32_t reason_bytes, int32_t *absent);
 /* Takes an access unit (NULL: what is inside comes out, and no unit is taken until it is reset). 0, or below 0 an
  * error code. */
 int32_t glassline_avcodec_push(glassline_avcodec *self, const uint8_t *unit, size_t bytes, int64_t pts);

@@ -47,6 +47,7 @@ unsafe extern "C" {
     fn glassline_avcodec_sound_bytes() -> usize;
     fn glassline_avcodec_new(
         codec: i32,
+        exact: i32,
         max_pixels: i64,
         max_bytes: usize,
         reason: *mut c_char,
@@ -107,8 +108,13 @@ pub(super) struct Decoder {
 unsafe impl Send for Decoder {}
 
 impl Decoder {
-    /// Opens the library and the decoder that has this number in `avcodec_shim.h`.
-    pub(super) fn open(codec: i32, max_pixels: u32, max_bytes: usize) -> Result<Decoder, Refusal> {
+    /// Opens the library and the decoder that has this number in `avcodec_shim.h`; an `is_exact` one leaves nothing out.
+    pub(super) fn open(
+        codec: i32,
+        is_exact: bool,
+        max_pixels: u32,
+        max_bytes: usize,
+    ) -> Result<Decoder, Refusal> {
         // SAFETY: both only return constants.
         let sizes = unsafe { (glassline_avcodec_picture_bytes(), glassline_avcodec_sound_bytes()) };
         if sizes != (size_of::<RawPicture>(), size_of::<RawSound>()) {
@@ -120,6 +126,7 @@ impl Decoder {
         let raw = unsafe {
             glassline_avcodec_new(
                 codec,
+                is_exact.into(),
                 max_pixels.into(),
                 max_bytes,
                 reason.as_mut_ptr(),

@@ -1,7 +1,7 @@
-//! Decoders of what other encoders make, by FFmpeg's libavcodec: to look at a stream, not to show it.
+//! Decoders of what other encoders make, by FFmpeg's libavcodec: to look at a stream, or to have its pictures as viewers see them.
 //!
 //! Comes in: access units of H.264, H.265, AV1, MPEG-2, AAC, MPEG audio, AC-3 and E-AC-3. Goes out: pictures as they were
-//! decoded, samples of sound. Called by `watch`, for alarms and thumbnails.
+//! decoded, samples of sound. Called by `watch`, for alarms and small pictures, and by [`h264::recode`](crate::h264::recode).
 //!
 //! The library is opened when the first decoder is, as for AAC in [`audio`](crate::audio): a program that decodes nothing neither
 //! loads nor needs it. It makes no threads here. Pictures of more than [`MAX_PIXELS`] are refused before there is memory for
@@ -48,12 +48,25 @@ pub struct SoundDecoder {
 }
 
 impl PictureDecoder {
-    /// Opens a decoder.
+    /// Opens a decoder for looking at a stream: key frames are what was coded, and pictures behind them about that, since the loop filter
+    /// is left out there, which takes a good part of the time.
     ///
     /// # Errors
     /// [`CodecError::NotBuiltIn`] for what is no codec of pictures, [`CodecError::Absent`] where this machine has not the
     /// library that the program was built for, [`CodecError::Library`] where that has no such decoder.
     pub fn new(codec: Codec) -> Result<PictureDecoder, CodecError> {
+        PictureDecoder::open(codec, false)
+    }
+
+    /// Opens a decoder all pictures of which are those that were coded.
+    ///
+    /// # Errors
+    /// As [`PictureDecoder::new`].
+    pub fn exact(codec: Codec) -> Result<PictureDecoder, CodecError> {
+        PictureDecoder::open(codec, true)
+    }
+
+    fn open(codec: Codec, is_exact: bool) -> Result<PictureDecoder, CodecError> {
         let number = match codec {
             Codec::H264 => 0,
             Codec::H265 => 1,
@@ -61,7 +74,7 @@ impl PictureDecoder {
             Codec::Mpeg2Video => 3,
             _ => return Err(CodecError::NotBuiltIn { codec: codec.name() }),
         };
-        Ok(PictureDecoder { codec, handle: open(codec, number)? })
+        Ok(PictureDecoder { codec, handle: open(codec, number, is_exact)? })
     }
 
     /// Decodes a unit of the picture that is seen at `at`, and calls `each` with the pictures that have become ready, in the order in
@@ -123,7 +136,7 @@ impl SoundDecoder {
             Codec::EAc3 => 7,
             _ => return Err(CodecError::NotBuiltIn { codec: codec.name() }),
         };
-        Ok(SoundDecoder { codec, handle: open(codec, number)? })
+        Ok(SoundDecoder { codec, handle: open(codec, number, true)? })
     }
 
     /// Decodes a unit that is heard at `at`, and calls `each` with the sound that has become ready.
@@ -147,8 +160,8 @@ impl SoundDecoder {
     }
 }
 
-fn open(codec: Codec, number: i32) -> Result<ffi::Decoder, CodecError> {
-    ffi::Decoder::open(number, MAX_PIXELS, MAX_BYTES).map_err(|refusal| match refusal {
+fn open(codec: Codec, number: i32, is_exact: bool) -> Result<ffi::Decoder, CodecError> {
+    ffi::Decoder::open(number, is_exact, MAX_PIXELS, MAX_BYTES).map_err(|refusal| match refusal {
         Refusal::Absent(reason) => CodecError::Absent {
             codec: codec.name(),
             library: ffi::library(),

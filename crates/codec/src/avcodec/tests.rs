@@ -139,7 +139,7 @@ mod pictures {
         // Its buffers have room around the pictures: one is more than 640x480 in 4:2:0, and less than twice as much.
         let picture_bytes = 640 * 480 * 3 / 2;
         for (max_bytes, is_decoded) in [(picture_bytes, false), (16 * picture_bytes, true)] {
-            let handle = ffi::Decoder::open(0, MAX_PIXELS, max_bytes).ok().unwrap();
+            let handle = ffi::Decoder::open(0, false, MAX_PIXELS, max_bytes).ok().unwrap();
             let mut decoder = PictureDecoder { codec: Codec::H264, handle };
             // What is held goes back with each key frame: otherwise the sum would pass the bound.
             for _ in 0..20 {

@@ -1,6 +1,8 @@
 //! H.264 encoders: pictures in, Annex B access units out.
 
 mod rate_control;
+#[cfg(feature = "avcodec")]
+mod recode;
 pub mod x264;
 #[cfg(feature = "x264")]
 mod x264_ffi;
@@ -12,3 +14,6 @@ mod x264_settings;
 // Only the library fills it.
 #[cfg_attr(not(feature = "x264"), allow(dead_code))]
 mod x264_slices;
+
+#[cfg(feature = "avcodec")]
+pub use recode::recode;

@@ -69,6 +69,7 @@ fn twenty() -> Checked {
     checked
 }
 
+#[derive(Debug)]
 struct Exported {
     report: Report,
     head: Vec<u8>,
@@ -594,3 +595,6 @@ fn a_recording_whose_parameters_change_has_them_in_its_pictures_too() {
     assert_eq!(sets, 4, "in the two key frames of each recording behind the first");
     assert_eq!(exported.head.windows(4).filter(|four| four == b"avcC").count(), 2);
 }
+
+#[path = "exact_tests.rs"]
+mod exact;

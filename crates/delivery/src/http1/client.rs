@@ -50,7 +50,15 @@ impl Request {
 
     /// What reads the answer.
     pub fn client(&self, limits: Limits) -> Client {
-        Client { limits, method: self.method, head: HeadBuffer::default(), body: None, keeps_alive: false }
+        Client {
+            limits,
+            method: self.method,
+            head: HeadBuffer::default(),
+            body: None,
+            keeps_alive: false,
+            interim: 0,
+            is_told_to_continue: false,
+        }
     }
 }
 
@@ -85,6 +93,10 @@ pub struct Client {
     body: Option<Decoder>,
     #[serde(default)]
     keeps_alive: bool,
+    #[serde(default)]
+    interim: u32,
+    #[serde(default)]
+    is_told_to_continue: bool,
 }
 
 impl Client {
@@ -106,12 +118,24 @@ impl Client {
                 self.body = Some(Decoder::new(framing));
                 return Ok(Some(Event::Head(Box::new(head))));
             }
+            self.interim = self.interim.saturating_add(1);
+            self.is_told_to_continue |= head.status == 100;
         }
     }
 
     /// Whether the connection may be used again behind this response, as far as its head says.
     pub fn keeps_alive(&self) -> bool {
         self.keeps_alive
+    }
+
+    /// Whether the server has answered `Expect: 100-continue` by 100 (RFC 9110 §10.1.1).
+    pub fn is_told_to_continue(&self) -> bool {
+        self.is_told_to_continue
+    }
+
+    /// How many interim responses have come (1xx, RFC 9110 §15.2).
+    pub fn interim_responses(&self) -> u32 {
+        self.interim
     }
 
     /// Tells that the connection has ended: an error where that cuts the response short.

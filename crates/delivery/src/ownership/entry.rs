@@ -365,7 +365,8 @@ mod tests {
         let run = Run { node: NodeName::parse("a").unwrap(), incarnation: 1 };
         let address = "http://node:hush@h:81".to_owned();
         let (zone, version) = (String::new(), String::new());
-        let entry = NodeEntry { run, address, zone, version, viewers: 0, is_leaving: false };
+        let (public, viewers, is_leaving, is_draining) = (String::new(), 0, false, false);
+        let entry = NodeEntry { run, address, public, zone, version, viewers, is_leaving, is_draining };
         assert_eq!(NodeEntry::read(&entry.write()).unwrap().address, "http://node:hush@h:81");
         let shown = format!("{entry:?}");
         assert!(shown.contains("http://h:81") && !shown.contains("hush"), "{shown}");

@@ -56,6 +56,11 @@ pub(crate) fn picture(key: bool, bytes: usize, pts: i64) -> AccessUnit {
     coded(key, SPS, None, bytes, pts)
 }
 
+/// The same of another size.
+pub(crate) fn other_picture(key: bool, bytes: usize, pts: i64) -> AccessUnit {
+    coded(key, OTHER_SPS, None, bytes, pts)
+}
+
 /// The same with a record of its sender's stages. Returns what its message says, too.
 pub(crate) fn staged_picture(key: bool, captured: Utc, pts: i64) -> (AccessUnit, Vec<u8>) {
     let own = Stamps::captured_at(Time::ZERO).with(Stage::Queued, Time::from_millis(3));

@@ -1,4 +1,4 @@
-//! A server that takes a stream, from the first attempt on.
+//! A server that takes a stream, or one of several, from the first attempt on.
 //!
 //! ```text
 //!            connected: head goes out, key frame asked for
@@ -7,6 +7,8 @@
 //!     │                                                       │  └── key frame comes ◄── leaves pictures out
 //!     └───── closed, or nothing taken for too long ───────────┘        an answer of 4xx ends it: Over
 //! ```
+//! With several servers ([`super::servers`] says which is asked when) the key frame is asked for when the server has said that
+//! it takes the stream: each attempt that is refused would cost one.
 #![cfg_attr(
     not(test),
     deny(
@@ -17,48 +19,14 @@
     )
 )]
 
-use super::{Answer, Loss, PushFailure};
-use crate::backoff::Backoff;
-use crate::http1::client::{self, Client, Head};
-use crate::http1::{HttpError, Limits, Method, Url, body};
+use super::connection::{Connection, Gap, Reply};
+use super::event::Event;
+use super::servers::{DetourError, Servers};
+use super::{Answer, Loss, Policy, PushFailure};
+use crate::http1::{Method, Url};
 use crate::stream::Seams;
 use glassline_media::Time;
 use std::collections::VecDeque;
-use std::time::Duration;
-
-/// How patient and how persistent a pusher is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// What is waited after a first failure, at most.
-    pub retry_min: Duration,
-    /// What is waited after many, at most. A connection that lasted for longer was a good one.
-    pub retry_max: Duration,
-    /// How long what was made may wait to be sent; then pictures are left out until it has gone.
-    pub behind_after: Duration,
-    /// How much may wait.
-    pub pending_max_bytes: usize,
-    /// How long a connection may take nothing at all.
-    pub blocked_max: Duration,
-    /// How long the rest of an answer may take, and the answer to the end of the stream.
-    pub answer_timeout: Duration,
-    /// After a lost connection the server may hold our name for that long: "taken" (409) is then no final answer.
-    pub name_held: Duration,
-}
-
-impl Policy {
-    /// For a live stream, which goes on without the server.
-    pub const LIVE: Policy = Policy {
-        retry_min: Duration::from_millis(500),
-        retry_max: Duration::from_secs(5),
-        behind_after: Duration::from_secs(1),
-        pending_max_bytes: 8 << 20,
-        blocked_max: Duration::from_secs(5),
-        answer_timeout: Duration::from_secs(2),
-        name_held: Duration::from_secs(15),
-    };
-    /// For a file, which waits for the server.
-    pub const FILE: Policy = Policy { blocked_max: Duration::from_secs(10), ..Policy::LIVE };
-}
 
 /// What to do with the server's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,24 +44,6 @@ pub enum Output {
     Close,
 }
 
-/// What has happened, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The server was reached.
-    Connected,
-    /// It was not, or is lost.
-    Lost {
-        /// Why.
-        why: Loss,
-        /// Until the next attempt.
-        retry_in: Duration,
-    },
-    /// It is slower than the stream: pictures are left out.
-    Behind,
-    /// Pictures go there again.
-    CaughtUp,
-}
-
 /// What became of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -105,25 +55,32 @@ pub enum Taken {
     LeftOut,
 }
 
-/// What an answer may hold of words.
-const ANSWER_MAX_BYTES: usize = 16 << 10;
-/// Sent bytes are let go of when there are as many.
-const COMPACT_BYTES: usize = 256 << 10;
-
 /// Pushes one stream. Holds what the socket has not taken yet, at most [`Policy::pending_max_bytes`] and a picture.
 pub struct Pusher {
-    url: Url,
+    servers: Servers,
     key: Option<String>,
     policy: Policy,
-    backoff: Backoff,
     state: State,
-    /// Whether the server has ever been reached.
-    was_reached: bool,
     /// When a connection that had carried the stream was lost.
     lost: Option<Time>,
+    /// What no server has had since then.
+    gap: Option<Gap>,
+    /// Whether servers are asked whether they take the stream, before it goes there.
+    asks_consent: bool,
     wants_key_frame: bool,
     outputs: VecDeque<Output>,
     events: VecDeque<Event>,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Without a word.
+    Broken,
+    /// The server does not take the stream at the moment.
+    NotYet,
+    /// The server does not take the stream.
+    Refused,
 }
 
 enum State {
@@ -133,78 +90,43 @@ enum State {
     Over(Result<(), PushFailure>),
 }
 
-struct Connection {
-    client: Client,
-    reply: Reply,
-    /// Whether the key frame with which the stream begins has come.
-    started: bool,
-    /// What the socket has not taken yet, behind what it has.
-    pending: Vec<u8>,
-    sent: usize,
-    /// Since when something waits, and since when nothing of it was taken.
-    waits_since: Option<Time>,
-    blocked_since: Option<Time>,
-    /// Pictures are left out; what follows the gap is announced on each PID.
-    behind: bool,
-    seams: Option<Seams>,
-    /// What has come of a picture that goes on: it leaves when it is whole, since a relay works picture by picture.
-    picture: Vec<u8>,
-    opened: Time,
-    /// The stream has ended.
-    finishing: bool,
-}
-
-/// What the server says, as far as it has come.
-#[derive(Default)]
-struct Reply {
-    head: Option<Box<Head>>,
-    body: Vec<u8>,
-    is_whole: bool,
-    /// Why nothing more comes.
-    ended: Option<String>,
-    /// Why nothing more could be sent.
-    failed: Option<String>,
-    /// Since when there is something to wait for.
-    since: Option<Time>,
-}
-
-impl Reply {
-    fn take(&mut self, client: &mut Client, mut bytes: &[u8]) -> Result<(), HttpError> {
-        while let Some(event) = client.next(&mut bytes)? {
-            match event {
-                client::Event::Head(head) => self.head = Some(head),
-                client::Event::Data(data) => {
-                    let room = ANSWER_MAX_BYTES.saturating_sub(self.body.len());
-                    self.body.extend(data.iter().take(room));
-                }
-                client::Event::End => self.is_whole = true,
-            }
-            if self.is_whole || self.body.len() >= ANSWER_MAX_BYTES {
-                self.is_whole = true;
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Pusher {
-    /// A pusher to `url`; its first attempt is due at once. `key` is what publishers show; `seed` makes its waits differ
-    /// from those of others.
+    /// A pusher to `first`, or where that does not take the stream to one of `further`, in turn; its first attempt is due at once.
+    /// `key` is what publishers show; `seed` makes its waits differ from those of others.
     #[must_use]
-    pub fn new(url: Url, key: Option<&str>, policy: Policy, seed: u64, now: Time) -> Pusher {
+    pub fn new(
+        first: Url,
+        further: Vec<Url>,
+        key: Option<&str>,
+        policy: Policy,
+        seed: u64,
+        now: Time,
+    ) -> Pusher {
+        let servers = Servers::new(first, further, &policy, seed);
         Pusher {
-            url,
+            asks_consent: servers.are_several(),
+            servers,
             key: key.map(str::to_owned),
             policy,
-            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             state: State::Waiting { until: now },
-            was_reached: false,
             lost: None,
+            gap: None,
             wants_key_frame: false,
             outputs: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// How patient it is.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The place in the list, counted from 0, of the server that is asked now, or that has led elsewhere.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.servers.place()
     }
 
     /// What to do next with the socket, in order.
@@ -222,10 +144,16 @@ impl Pusher {
         std::mem::take(&mut self.wants_key_frame)
     }
 
+    /// Whether there is a connection, whether or not it takes the stream.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
     /// Whether there is a connection that takes the stream.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(&self.state, State::Open(connection) if connection.reply.since.is_none())
+        matches!(&self.state, State::Open(connection) if connection.is_open())
     }
 
     /// How it has ended, once it has: nothing is done any more.
@@ -246,7 +174,8 @@ impl Pusher {
             State::Open(connection) => {
                 // Once an answer comes, or nothing more can be sent, it alone is waited for.
                 let answer = connection.reply.since.map(|since| since + self.policy.answer_timeout);
-                answer.or_else(|| Some(connection.blocked_since? + self.policy.blocked_max))
+                let blocked = connection.blocked_since.map(|since| since + self.policy.blocked_max);
+                answer.or_else(|| connection.consent_until.into_iter().chain(blocked).min())
             }
         }
     }
@@ -258,13 +187,19 @@ impl Pusher {
         }
         match &mut self.state {
             State::Waiting { .. } => {
-                let (host, port, tls) = (self.url.host().to_owned(), self.url.port(), self.url.tls());
+                let url = self.servers.url();
+                let (host, port, tls) = (url.host().to_owned(), url.port(), url.tls());
                 self.outputs.push_back(Output::Connect { host, port, tls });
                 self.state = State::Connecting;
             }
             State::Open(connection) if connection.reply.since.is_none() => {
+                if connection.consent_until.is_some_and(|until| until <= now) {
+                    // It does not know the question.
+                    return self.begin_stream(now);
+                }
                 connection.expect_end("the server takes nothing of the stream".to_owned(), now);
-                if connection.finishing {
+                // Another one may take it: the rest of an answer is not waited for.
+                if connection.finishing || self.servers.are_several() {
                     self.conclude(now);
                 }
             }
@@ -278,28 +213,30 @@ impl Pusher {
         if !matches!(self.state, State::Connecting) {
             return;
         }
-        let mut request = self.url.request(Method::Put).with_header("Content-Type", "video/mp2t");
-        if let Some(key) = &self.key {
+        let url = self.servers.url();
+        let mut request = url.request(Method::Put).with_header("Content-Type", "video/mp2t");
+        let key = self.key.as_ref().filter(|_| self.servers.may_show_key() && url.authorization().is_none());
+        if let Some(key) = key {
             request = request.with_header("Authorization", &format!("Bearer {key}"));
         }
-        let client = request.client(Limits::DEFAULT);
-        self.state = State::Open(Box::new(Connection {
-            client,
-            reply: Reply::default(),
-            started: false,
-            pending: request.chunked(),
-            sent: 0,
-            waits_since: None,
-            blocked_since: None,
-            behind: false,
-            seams: None,
-            picture: Vec::new(),
-            opened: now,
-            finishing: false,
-        }));
-        self.was_reached = true;
+        if self.asks_consent {
+            request = request.with_header("Expect", "100-continue");
+        }
+        let consent_until = self.asks_consent.then(|| now + self.policy.consent_timeout);
+        self.state = State::Open(Box::new(Connection::new(request, consent_until, now)));
+        self.servers.reached();
+        if consent_until.is_none() {
+            self.begin_stream(now);
+        }
+    }
+
+    /// The server takes the stream, as far as is known.
+    fn begin_stream(&mut self, now: Time) {
+        let State::Open(connection) = &mut self.state else { return };
+        connection.consent_until = None;
+        connection.began = now;
         self.wants_key_frame = true;
-        self.events.push_back(Event::Connected);
+        self.events.push_back(Event::Connected { url: self.servers.url().to_string() });
     }
 
     /// There is no connection; `by_tls`: because the server is not trusted.
@@ -307,28 +244,22 @@ impl Pusher {
         if !matches!(self.state, State::Connecting) {
             return;
         }
+        self.servers.note_silence();
         // What was wrong from the beginning does not mend itself.
-        if by_tls && !self.was_reached {
-            self.end(Err(PushFailure::Untrusted(why)));
+        if by_tls && !self.servers.was_reached() && !self.servers.is_detour() {
+            self.refuse(PushFailure::Untrusted(why.clone()), Loss::Failed(why), now);
         } else {
-            self.retry(Loss::Failed(why), now);
+            self.retry(Loss::Failed(why), 0, now);
         }
     }
 
     /// The server's bytes, in any chop.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Time) {
         let State::Open(connection) = &mut self.state else { return };
-        let Connection { client, reply, .. } = &mut **connection;
-        if reply.is_whole || reply.ended.is_some() {
-            return;
-        }
-        reply.since.get_or_insert(now);
-        if let Err(error) = reply.take(client, bytes) {
-            reply.ended = Some(format!("the server's answer is not HTTP: {error}"));
-            reply.head = None;
-        }
-        if reply.is_whole || reply.ended.is_some() {
+        if connection.take_answer(bytes, now) {
             self.conclude(now);
+        } else if connection.consent_until.is_some() && connection.is_answered_by_consent() {
+            self.begin_stream(now);
         }
     }
 
@@ -337,6 +268,17 @@ impl Pusher {
         let State::Open(connection) = &mut self.state else { return };
         let why = why.unwrap_or_else(|| "the connection was closed".to_owned());
         connection.reply.ended.get_or_insert(why);
+        self.conclude(now);
+    }
+
+    /// The server's machine has taken nothing for [`Policy::blocked_max`], so that the system has given the connection up.
+    pub fn handle_silence(&mut self, now: Time) {
+        let State::Open(connection) = &mut self.state else { return };
+        // What was sent meanwhile is lost, too.
+        let since = Time::ZERO + now.since(Time::ZERO).saturating_sub(self.policy.blocked_max);
+        connection.waits_since = Some(connection.waits_since.map_or(since, |waits| waits.min(since)));
+        let time = self.policy.blocked_max.as_secs_f64();
+        connection.reply.failed.get_or_insert(format!("the server has taken nothing for {time} s"));
         self.conclude(now);
     }
 
@@ -350,7 +292,10 @@ impl Pusher {
     /// Takes packets of the stream: whole packets of 188 bytes. A viewer can join where `joinable`; nothing of a picture is
     /// still to come where `ends_picture`.
     pub fn push(&mut self, packets: &[u8], joinable: bool, ends_picture: bool, now: Time) -> Taken {
-        let State::Open(connection) = &mut self.state else { return Taken::LeftOut };
+        let State::Open(connection) = &mut self.state else {
+            self.gap.iter_mut().for_each(Gap::count);
+            return Taken::LeftOut;
+        };
         if connection.finishing {
             return Taken::LeftOut;
         }
@@ -358,21 +303,36 @@ impl Pusher {
             // A picture without bytes begins nothing.
             return Taken::Taken(0);
         }
-        if !connection.started && !joinable || connection.reply.since.is_some() {
-            return Taken::Waiting;
+        if !connection.started && !joinable || !connection.is_open() {
+            let had_it_before = connection.started || self.gap.is_some();
+            connection.left_out = connection.left_out.saturating_add(u64::from(connection.started));
+            self.gap.iter_mut().for_each(Gap::count);
+            return if had_it_before { Taken::LeftOut } else { Taken::Waiting };
         }
         if joinable {
             self.wants_key_frame = false;
         }
         connection.started = true;
-        if connection.behind {
+        if let Some(gap) = self.gap.take() {
+            connection.gap = Some((gap, now));
+            connection.seams = Some(Seams::new());
+        }
+        // A server that has not agreed may refuse the stream when it has had some of it.
+        if let Some((gap, resumed)) = connection.gap
+            && now.since(resumed) >= self.policy.retry_min
+        {
+            connection.gap = None;
+            self.events.push_back(gap.told(resumed, true));
+        }
+        if connection.behind_since.is_some() {
             let is_sent = connection.unsent().is_empty();
             if !is_sent || !joinable {
                 // Once what waited has gone, the next picture may as well be one to go on with.
                 self.wants_key_frame |= is_sent;
+                connection.left_out = connection.left_out.saturating_add(1);
                 return Taken::LeftOut;
             }
-            connection.behind = false;
+            (connection.behind_since, connection.left_out) = (None, 0);
             connection.seams = Some(Seams::new());
             self.events.push_back(Event::CaughtUp);
         }
@@ -381,11 +341,10 @@ impl Pusher {
             return Taken::Taken(0);
         }
         let bytes = connection.write_picture();
-        connection.waits_since.get_or_insert(now);
-        connection.blocked_since.get_or_insert(now);
+        connection.note_waiting(now);
         let waits = connection.waits_since.is_some_and(|since| now.since(since) > self.policy.behind_after);
         if waits || connection.unsent().len() > self.policy.pending_max_bytes {
-            connection.behind = true;
+            connection.behind_since = Some(now);
             self.events.push_back(Event::Behind);
         }
         Taken::Taken(bytes)
@@ -402,26 +361,9 @@ impl Pusher {
 
     /// The first `bytes` of [`Pusher::transmit`] were sent; 0 where the socket takes nothing.
     pub fn handle_sent(&mut self, bytes: usize, now: Time) {
-        let State::Open(connection) = &mut self.state else { return };
-        connection.sent = connection.sent.saturating_add(bytes).min(connection.pending.len());
-        if connection.unsent().is_empty() {
-            connection.pending.clear();
-            connection.sent = 0;
-            (connection.waits_since, connection.blocked_since) = (None, None);
-            if connection.finishing {
-                connection.reply.since.get_or_insert(now);
-            }
-            return;
+        if let State::Open(connection) = &mut self.state {
+            connection.note_sent(bytes, now);
         }
-        if bytes > 0 {
-            connection.blocked_since = None;
-        }
-        if connection.sent >= COMPACT_BYTES {
-            connection.pending.drain(..connection.sent);
-            connection.sent = 0;
-        }
-        connection.waits_since.get_or_insert(now);
-        connection.blocked_since.get_or_insert(now);
     }
 
     /// The stream has ended. `hurried`: the user wants to end, and a server that is not there is not missed.
@@ -430,21 +372,19 @@ impl Pusher {
         match &mut self.state {
             State::Over(_) => {}
             State::Waiting { .. } | State::Connecting => {
-                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) });
+                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) }, now);
+            }
+            // Nothing of the stream, or of what is behind the gap, has gone there.
+            State::Open(connection)
+                if connection.consent_until.is_some() || !connection.started && self.gap.is_some() =>
+            {
+                self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) }, now);
             }
             // Said again, it is no other end; and where the answer has begun, nothing more is sent.
             State::Open(connection) if connection.finishing || connection.reply.since.is_some() => {
                 connection.finishing = true;
             }
-            State::Open(connection) => {
-                if !connection.picture.is_empty() {
-                    connection.write_picture();
-                }
-                connection.pending.extend_from_slice(body::LAST_CHUNK);
-                connection.waits_since.get_or_insert(now);
-                connection.blocked_since.get_or_insert(now);
-                connection.finishing = true;
-            }
+            State::Open(connection) => connection.write_end(now),
         }
     }
 
@@ -462,48 +402,149 @@ impl Pusher {
         let gone = failed.clone().or(ended).unwrap_or_else(|| "no answer came".to_owned());
         if finishing {
             self.outputs.push_back(Output::Close);
-            return self.end(match answer {
+            let result = match answer {
                 Some(answer) if answer.status >= 300 => Err(PushFailure::RefusedAtEnd(answer)),
                 Some(_) => Ok(()),
                 None if all_sent && failed.is_none() => Ok(()),
                 None => Err(PushFailure::Unfinished(gone)),
-            });
+            };
+            return self.end(result, now);
         }
-        let Some(answer) = answer else { return self.lose(Loss::Failed(gone), now) };
+        let Some(answer) = answer else {
+            self.servers.note_silence();
+            return self.lose(Loss::Failed(gone), now);
+        };
         let name_held =
             answer.status == 409 && self.lost.is_some_and(|lost| now.since(lost) < self.policy.name_held);
+        let had_stream = connection.started && now.since(connection.began) >= self.policy.retry_min;
         match answer.status {
-            300..=399 => self.end(Err(PushFailure::Moved(answer))),
+            300..=399 => self.follow(answer, now),
+            // Another publisher has taken the name over: elsewhere this one would take it back.
+            409 if had_stream && !name_held => {
+                self.note_loss(Ending::Refused, now);
+                self.end(Err(PushFailure::Refused(answer)), now);
+            }
+            417 if self.asks_consent => {
+                self.asks_consent = false;
+                self.lose(Loss::Answered(answer), now);
+            }
             // Too slow, too many: these pass.
             400..=499 if !name_held && !matches!(answer.status, 408 | 429) => {
-                self.end(Err(PushFailure::Refused(answer)));
+                self.refuse(PushFailure::Refused(answer.clone()), Loss::Answered(answer), now);
             }
-            _ => self.lose(Loss::Answered(answer), now),
+            status => {
+                if matches!(status, 409 | 503) {
+                    self.servers.note_not_yet();
+                } else {
+                    self.servers.note_silence();
+                }
+                self.lose(Loss::Answered(answer), now);
+            }
         }
     }
 
-    /// Gives the connection up, and tries again later.
+    /// The server has led elsewhere. A PUT remains one behind 307 and 308 alone (RFC 9110 §15.4).
+    fn follow(&mut self, answer: Answer, now: Time) {
+        let moved = |answer: &Answer| PushFailure::Moved(answer.clone());
+        let Some(location) = answer.location.as_ref().filter(|_| matches!(answer.status, 307 | 308)) else {
+            return self.refuse(moved(&answer), Loss::Answered(answer), now);
+        };
+        let unsent = self.note_loss(Ending::NotYet, now);
+        match self.servers.redirect(location) {
+            Ok(()) => {
+                self.events.push_back(Event::Redirected { to: self.servers.url().to_string(), unsent });
+                self.outputs.push_back(Output::Close);
+                self.state = State::Waiting { until: now };
+            }
+            Err(DetourError::TooMany) => {
+                self.servers.note_silence();
+                self.outputs.push_back(Output::Close);
+                self.retry(Loss::Failed(DetourError::TooMany.to_string()), unsent, now);
+            }
+            Err(_) => self.refuse(moved(&answer), Loss::Answered(answer), now),
+        }
+    }
+
+    /// The server does not take the stream: the others may.
+    fn refuse(&mut self, failure: PushFailure, why: Loss, now: Time) {
+        let unsent = self.note_loss(Ending::Refused, now);
+        if matches!(self.state, State::Open(_)) {
+            self.outputs.push_back(Output::Close);
+        }
+        if self.servers.is_detour() {
+            // That says nothing of the server which has led there.
+            let is_keyless = self.key.is_some() && !self.servers.may_show_key();
+            self.servers.note_silence();
+            let why = match why {
+                Loss::Answered(answer) if is_keyless && matches!(answer.status, 401 | 403) => {
+                    Loss::Failed(format!("{answer}; the key is shown to servers that were named alone"))
+                }
+                other => other,
+            };
+            return self.retry(why, unsent, now);
+        }
+        match self.servers.note_refusal(failure) {
+            Err(failure) => self.end(Err(failure), now),
+            Ok(()) => self.retry(why, unsent, now),
+        }
+    }
+
+    /// Gives the connection up, and tries again.
     fn lose(&mut self, why: Loss, now: Time) {
-        if let State::Open(connection) = &self.state {
-            if connection.started {
-                self.lost = Some(now);
-            }
-            // A server that takes the stream and drops it at once is not asked every half second for ever.
-            if now.since(connection.opened) > self.policy.retry_max {
-                self.backoff.reset();
-            }
-        }
+        let ending = if matches!(why, Loss::Failed(_)) { Ending::Broken } else { Ending::NotYet };
+        let unsent = self.note_loss(ending, now);
         self.outputs.push_back(Output::Close);
-        self.retry(why, now);
+        self.retry(why, unsent, now);
     }
 
-    fn retry(&mut self, why: Loss, now: Time) {
-        let retry_in = self.backoff.fail();
-        self.events.push_back(Event::Lost { why, retry_in });
+    /// Notes what a connection that ends leaves behind. Returns how many runs of packets it has not sent.
+    fn note_loss(&mut self, ending: Ending, now: Time) -> u64 {
+        let State::Open(connection) = &mut self.state else { return 0 };
+        let lasted = now.since(connection.began);
+        // A server that takes the stream and drops it at once is not asked every half second for ever.
+        let is_long = lasted > self.policy.retry_max;
+        if is_long {
+            self.servers.reset_pauses();
+        }
+        if !connection.started {
+            return 0;
+        }
+        let unsent = connection.unsent_chunks().saturating_add(u64::from(!connection.picture.is_empty()));
+        let missing = unsent.saturating_add(connection.left_out);
+        // Before a refusal comes, something of the stream may have gone: that was not taken.
+        let had_stream = ending == Ending::Broken || is_long;
+        if had_stream && ending != Ending::Refused {
+            self.lost = Some(now);
+        }
+        self.gap = Some(match connection.gap.take() {
+            Some((gap, _)) if !had_stream => Gap { left_out: gap.left_out.saturating_add(missing), ..gap },
+            told => {
+                self.events.extend(told.map(|(gap, resumed)| gap.told(resumed, true)));
+                let since = connection.behind_since.or(connection.waits_since).unwrap_or(now);
+                Gap { since, left_out: missing }
+            }
+        });
+        if is_long || ending == Ending::Broken && lasted >= self.policy.retry_min {
+            self.servers.begin_round();
+        }
+        unsent
+    }
+
+    fn retry(&mut self, why: Loss, unsent: u64, now: Time) {
+        let url = self.servers.url().to_string();
+        let repeats = self.servers.repeats();
+        let retry_in = self.servers.go_on(self.lost.map(|lost| now.since(lost)));
+        let next = self.servers.url().to_string();
+        let is_eager = repeats && retry_in <= self.policy.eager_pause;
+        self.events.push_back(Event::Lost { url, why, retry_in, next, unsent, is_eager });
         self.state = State::Waiting { until: now + retry_in };
     }
 
-    fn end(&mut self, result: Result<(), PushFailure>) {
+    fn end(&mut self, result: Result<(), PushFailure>, now: Time) {
+        if let State::Open(connection) = &mut self.state {
+            self.events.extend(connection.gap.take().map(|(gap, resumed)| gap.told(resumed, true)));
+        }
+        self.events.extend(self.gap.take().map(|gap| gap.told(now, false)));
         if matches!(self.state, State::Open(_)) && self.outputs.back() != Some(&Output::Close) {
             self.outputs.push_back(Output::Close);
         }
@@ -511,28 +552,10 @@ impl Pusher {
     }
 }
 
-impl Connection {
-    fn unsent(&self) -> &[u8] {
-        self.pending.get(self.sent..).unwrap_or_default()
-    }
-
-    /// Makes a chunk of the picture. Returns its bytes.
-    fn write_picture(&mut self) -> usize {
-        if let Some(seams) = &mut self.seams {
-            seams.announce(&mut self.picture);
-        }
-        body::write_chunk(&self.picture, &mut self.pending);
-        let bytes = self.picture.len();
-        self.picture.clear();
-        bytes
-    }
-
-    fn expect_end(&mut self, why: String, now: Time) {
-        self.reply.since.get_or_insert(now);
-        self.reply.failed.get_or_insert(why);
-    }
-}
-
 #[cfg(test)]
 #[path = "pusher_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "several_tests.rs"]
+mod several_tests;

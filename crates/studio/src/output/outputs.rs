@@ -70,10 +70,10 @@ impl Opener {
                 let live = live.clone();
                 return Ok(Box::new(DatagramOutput::open(url, live, status, &*self.network()?)?));
             }
-            Target::Http(url) => {
+            Target::Http(urls) => {
                 let (live, credentials) = (live.clone(), self.credentials.clone());
                 let network = self.network()?;
-                return Ok(Box::new(PushOutput::open(url, &credentials, live, status, &network)?));
+                return Ok(Box::new(PushOutput::open(urls, &credentials, live, status, &network)?));
             }
             Target::Link(peer) => {
                 let failed = |why| Error::Link { name: target.to_string(), why };

@@ -1,4 +1,4 @@
-//! A stream to a server: the sockets and threads around [`Pusher`].
+//! A stream to a server, or to one of several: the sockets and threads around [`Pusher`].
 //!
 //! What the socket takes leaves at once, on the encoder's thread; the rest, the server's answers and new attempts are the
 //! network thread's. A name's resolution, connecting and handshakes take their time: each attempt has a thread for it.
@@ -20,14 +20,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a host may take to answer, and again to shake hands.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// What may wait unsent in the kernel: what is older than the network can take can then still be left out.
 const UNSENT_MAX_BYTES: u32 = 128 << 10;
 /// How often a file that waits for a server looks whether the user wants to end.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// One stream to one server.
+/// One stream to one server at a time.
 pub(super) struct PushOutput(Arc<Line>);
 
 /// What the encoder's thread, the network thread and a thread that connects share.
@@ -38,9 +36,19 @@ struct Line {
     registration: Registration,
     liveness: Liveness,
     status: StatusHandle,
-    /// Where TLS is spoken.
+    /// For servers where TLS is spoken.
     connector: Option<Connector>,
-    /// What its packets bear for routers, from the connection's handshake on.
+    /// What packets to each server bear for routers, from the connection's handshake on.
+    marks: Vec<HeaderMarks>,
+    are_several: bool,
+}
+
+/// A server that is about to be connected to.
+struct Attempt {
+    host: String,
+    port: u16,
+    tls: bool,
+    policy: Policy,
     marks: HeaderMarks,
 }
 
@@ -51,28 +59,37 @@ struct Shared {
 }
 
 impl PushOutput {
-    /// Begins to connect. What fails is told and tried again.
+    /// Begins to connect to the first of `urls`, of which there is one at least. What fails is told and tried again.
     pub(super) fn open(
-        url: &str,
+        urls: &[String],
         credentials: &Credentials,
         liveness: Liveness,
         status: StatusHandle,
         network: &Network,
     ) -> Result<PushOutput> {
         let registration = network.register();
-        let wrong = |error| TargetError::Url { text: url.to_owned(), error };
-        let split = marked::split(url);
-        let (plain, marks) = split.map_err(|what| TargetError::Marks { text: url.to_owned(), what })?;
-        let url: Url = plain.parse().map_err(wrong)?;
-        let connector = credentials.connector.clone().filter(|_| url.tls());
+        let (mut servers, mut marks) = (Vec::new(), Vec::new());
+        for text in urls {
+            let wrong = |error| TargetError::Url { text: text.to_owned(), error };
+            let split = marked::split(text);
+            let (plain, marked) = split.map_err(|what| TargetError::Marks { text: text.to_owned(), what })?;
+            servers.push(plain.parse::<Url>().map_err(wrong)?);
+            marks.push(marked);
+        }
+        let mut servers = servers.into_iter();
+        let first = servers.next().ok_or_else(|| TargetError::NoStream(String::new()))?;
+        let are_several = servers.len() > 0;
+        let connector = credentials.connector.clone();
         let policy = if liveness.live { Policy::LIVE } else { Policy::FILE };
+        let policy = if are_several { policy.of_several() } else { policy };
         let seed = Clock::new().utc().as_nanos() ^ u64::from(std::process::id()) << 32;
         let key = credentials.key.as_ref().map(|key| key.as_str());
-        let pusher = Pusher::new(url, key, policy, seed, registration.now());
+        let pusher = Pusher::new(first, servers.collect(), key, policy, seed, registration.now());
         let shared = Mutex::new(Shared { pusher, wire: None, buffer: vec![0; READ_BYTES_MIN] });
         status.set(State::Connecting);
         let changed = Condvar::new();
-        let line = Arc::new(Line { shared, changed, registration, liveness, status, connector, marks });
+        let line =
+            Arc::new(Line { shared, changed, registration, liveness, status, connector, marks, are_several });
         line.registration.serve(&line);
         Ok(PushOutput(line))
     }
@@ -175,8 +192,14 @@ impl Line {
     fn drive(self: &Arc<Self>, shared: &mut Shared) {
         shared.send(self.registration.now());
         while let Some(action) = shared.pusher.poll_output() {
+            // The time of the next attempt may be earlier than what the network thread waits for.
+            self.registration.wake();
             match action {
-                Action::Connect { host, port, .. } => self.connect(shared, host, port),
+                Action::Connect { host, port, tls } => {
+                    let marks = self.marks.get(shared.pusher.place()).copied().unwrap_or_default();
+                    let policy = *shared.pusher.policy();
+                    self.connect(shared, Attempt { host, port, tls, policy, marks });
+                }
                 Action::Close => {
                     if let Some(mut wire) = shared.wire.take() {
                         wire.end();
@@ -193,17 +216,51 @@ impl Line {
     fn log(&self, event: &Event) {
         let name = self.status.name();
         match event {
-            Event::Connected => {
-                tracing::info!("publishing to {name}");
+            Event::Connected { url } => {
+                tracing::info!("publishing to {}", if self.are_several { url } else { name });
                 self.status.set(State::Sending);
+                self.status.set_server(Some(url.clone()));
             }
-            Event::Lost { why, retry_in } => {
+            Event::Lost { url, why, retry_in, next, unsent, is_eager } => {
+                self.status.set(State::Connecting);
+                self.status.set_server(None);
+                self.status.left_out_more(*unsent);
+                if *is_eager {
+                    return;
+                }
                 let said = match why {
                     Loss::Answered(answer) => explanation(&answer.body),
                     Loss::Failed(_) => String::new(),
                 };
-                tracing::warn!("{name}: {why}{said}; trying again in {:.1} s", retry_in.as_secs_f64());
+                let (name, next) = if self.are_several {
+                    (url.as_str(), format!("trying {next}"))
+                } else {
+                    (name, "trying again".to_owned())
+                };
+                if retry_in.is_zero() {
+                    tracing::warn!("{name}: {why}{said}; {next} at once");
+                } else {
+                    tracing::warn!("{name}: {why}{said}; {next} in {:.1} s", retry_in.as_secs_f64());
+                }
+            }
+            Event::Redirected { to, unsent } => {
+                self.status.left_out_more(*unsent);
+                tracing::info!("{name}: the server has led to {to}");
                 self.status.set(State::Connecting);
+                self.status.set_server(None);
+            }
+            Event::Gap { resumed, missing, left_out } => {
+                self.status.missing(*missing, *resumed);
+                let seconds = missing.as_secs_f64();
+                if !resumed {
+                    tracing::warn!(
+                        "{name}: the stream has ended in a gap of {seconds:.2} s; {left_out} parts of it were left out"
+                    );
+                    return;
+                }
+                tracing::warn!(
+                    "{name}: goes on behind a gap of {seconds:.2} s; {left_out} parts of the stream were left out"
+                );
             }
             Event::Behind => {
                 tracing::warn!("{name}: slower than the stream; pictures are left out there");
@@ -214,8 +271,8 @@ impl Line {
     }
 
     /// Has the connection's packets bear what routers go by. Without that they are delivered as others.
-    fn mark(&self, wire: &Wire) {
-        let HeaderMarks { dscp, flow_label } = self.marks;
+    fn mark(&self, wire: &Wire, marks: HeaderMarks) {
+        let HeaderMarks { dscp, flow_label } = marks;
         let of_dscp = dscp.map(|dscp| wire.socket().set_dscp(dscp));
         let of_label = flow_label.map(|has_label| wire.socket().set_flow_label(has_label));
         if let Some(error) = [of_dscp, of_label].into_iter().flatten().find_map(Result::err) {
@@ -224,14 +281,23 @@ impl Line {
     }
 
     /// Connects on a thread of its own.
-    fn connect(self: &Arc<Self>, shared: &mut Shared, host: String, port: u16) {
+    fn connect(self: &Arc<Self>, shared: &mut Shared, attempt: Attempt) {
         let line = Arc::clone(self);
         let connecting = thread::Builder::new().name("connect".to_owned()).spawn(move || {
-            let connected = client::connect(&host, port, line.connector.as_ref(), CONNECT_TIMEOUT);
+            let Attempt { host, port, tls, policy, marks } = attempt;
+            let connector = line.connector.as_ref().filter(|_| tls);
+            let connected = if tls && connector.is_none() {
+                Err(Refused { error: io::Error::other("no TLS is spoken here"), by_tls: true })
+            } else {
+                client::connect(&host, port, connector, policy.connect_timeout)
+            };
             let ready = connected.and_then(|wire| {
-                line.mark(&wire);
-                let limited = wire.socket().limit_unsent(UNSENT_MAX_BYTES);
-                limited.and_then(|()| line.registration.watch(wire.socket())).map_err(Refused::plain)?;
+                line.mark(&wire, marks);
+                let socket = wire.socket();
+                let limited = socket.limit_unsent(UNSENT_MAX_BYTES);
+                // A machine that has lost its power says nothing.
+                let bounded = limited.and_then(|()| socket.give_up_after(policy.blocked_max));
+                bounded.and_then(|()| line.registration.watch(socket)).map_err(Refused::plain)?;
                 Ok(wire)
             });
             line.connected(ready);
@@ -249,7 +315,7 @@ impl Line {
             Ok(wire) => {
                 shared.pusher.handle_connected(now);
                 // The end may have been asked for meanwhile.
-                shared.wire = shared.pusher.is_open().then_some(wire);
+                shared.wire = shared.pusher.is_connected().then_some(wire);
             }
             Err(Refused { error, by_tls }) => shared.pusher.handle_refused(error.to_string(), by_tls, now),
         }
@@ -272,11 +338,11 @@ impl Shared {
                     pusher.handle_sent(0, now);
                     break;
                 }
-                Err(error) => return pusher.handle_send_failure(words(error), now),
+                Err(error) => return fail_to_send(pusher, error, now),
             }
         }
         if let Err(error) = wire.flush() {
-            pusher.handle_send_failure(words(error), now);
+            fail_to_send(pusher, error, now);
         }
     }
 
@@ -288,10 +354,26 @@ impl Shared {
                 Ok(None) => return,
                 Ok(Some(0)) => return pusher.handle_end(None, now),
                 Ok(Some(count)) => pusher.handle_bytes(buffer.get(..count).unwrap_or_default(), now),
+                Err(error) if is_silence(&error) => return pusher.handle_silence(now),
                 Err(error) => return pusher.handle_end(Some(words(error)), now),
             }
         }
     }
+}
+
+fn fail_to_send(pusher: &mut Pusher, error: io::Error, now: Time) {
+    if is_silence(&error) {
+        pusher.handle_silence(now);
+    } else {
+        pusher.handle_send_failure(words(error), now);
+    }
+}
+
+/// Whether the system has given a connection up since nothing came back: where a router has said meanwhile that it does not reach
+/// the machine, Linux tells that in place of the time.
+fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
 }
 
 fn words(error: io::Error) -> String {

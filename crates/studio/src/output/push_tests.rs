@@ -13,7 +13,7 @@ fn open_with(address: &str, key: Option<&str>, liveness: Liveness) -> (PushOutpu
     let url = format!("http://{address}/live/a.ts");
     let credentials = Credentials { key: key.map(|key| key.to_owned().into()), connector: None };
     let status = StatusHandle::new(&url);
-    (PushOutput::open(&url, &credentials, liveness, status, &network).unwrap(), network)
+    (PushOutput::open(&[url], &credentials, liveness, status, &network).unwrap(), network)
 }
 
 /// A server whose connections the test plays by hand.
@@ -229,6 +229,35 @@ fn a_server_that_takes_too_little_misses_pictures_up_to_a_key_frame_and_keeps_it
             && packets(window).any(|packet| Packet::parse(packet).is_ok_and(|packet| packet.discontinuity()))
     });
     assert_eq!(seams.count(), 1);
+}
+
+#[test]
+fn a_server_that_is_given_up_on_the_encoders_thread_is_followed_by_the_next_at_once() {
+    let ((server, address), (next, next_address)) = (Relay::new(), Relay::new());
+    let urls = [address, next_address].map(|address| format!("http://{address}/live/a.ts"));
+    let network = Network::start().unwrap();
+    let liveness = Liveness { live: true, ..Liveness::default() };
+    let status = StatusHandle::new("both");
+    let mut output =
+        PushOutput::open(&urls, &Credentials::default(), liveness, status.clone(), &network).unwrap();
+    let mut first = server.accept();
+    read_until(&mut first, "\r\n\r\n");
+    first.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+    write_until(&mut output, started).unwrap();
+    assert_eq!(status.get().server.as_deref(), Some(urls[0].as_str()));
+    // As where sending fails by the system's time limit. Nothing is written any more, which would look at the times again.
+    let line = &output.0;
+    let mut shared = line.lock();
+    shared.pusher.handle_silence(line.registration.now());
+    line.drive(&mut shared);
+    drop(shared);
+    next.0.set_nonblocking(true).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while next.0.accept().is_err() {
+        assert!(Instant::now() < deadline, "the next server is not asked");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status.get().server, None);
 }
 
 #[test]

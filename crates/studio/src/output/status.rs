@@ -4,7 +4,8 @@ use super::{Error, Result};
 use glassline_io::containment::Panicked;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How an output does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,7 +23,7 @@ pub enum State {
 }
 
 /// How an output does, at one moment.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// Where it goes.
     pub output: String,
@@ -32,6 +33,13 @@ pub struct Status {
     pub bytes: u64,
     /// Runs of packets (a picture's, or a part of one) that were left out there.
     pub left_out: u64,
+    /// The server that has the stream, where it goes to one: without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// How often the stream has gone on behind a lost connection, at the same server or another one.
+    pub resumed: u64,
+    /// What is missing in these gaps, and in one in which the stream has ended, in seconds.
+    pub missing_s: f64,
 }
 
 /// Tells how an output does while it runs. Clones mean the same output.
@@ -44,6 +52,8 @@ struct Cells {
     state: Mutex<State>,
     bytes: AtomicU64,
     left_out: AtomicU64,
+    /// The server, how often the stream has been resumed, and what is missing in nanoseconds.
+    sessions: Mutex<(Option<String>, u64, Duration)>,
 }
 
 impl StatusHandle {
@@ -51,7 +61,8 @@ impl StatusHandle {
     #[must_use]
     pub fn new(name: &str) -> StatusHandle {
         let (bytes, left_out) = (AtomicU64::new(0), AtomicU64::new(0));
-        StatusHandle(Arc::new(Cells { name: name.to_owned(), state: Mutex::default(), bytes, left_out }))
+        let (name, state, sessions) = (name.to_owned(), Mutex::default(), Mutex::default());
+        StatusHandle(Arc::new(Cells { name, state, bytes, left_out, sessions }))
     }
 
     /// What the output is called.
@@ -72,7 +83,28 @@ impl StatusHandle {
 
     /// A run of packets was left out.
     pub fn left_out(&self) {
-        self.0.left_out.fetch_add(1, Ordering::Relaxed);
+        self.left_out_more(1);
+    }
+
+    /// So many runs of packets were left out.
+    pub(super) fn left_out_more(&self, runs: u64) {
+        self.0.left_out.fetch_add(runs, Ordering::Relaxed);
+    }
+
+    /// The stream goes to this server, or to none.
+    pub(super) fn set_server(&self, url: Option<String>) {
+        self.sessions().0 = url;
+    }
+
+    /// So much is missing in a gap behind which the stream has `resumed`, or has ended in.
+    pub(super) fn missing(&self, missing: Duration, resumed: bool) {
+        let mut sessions = self.sessions();
+        sessions.1 = sessions.1.saturating_add(u64::from(resumed));
+        sessions.2 = sessions.2.saturating_add(missing);
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, (Option<String>, u64, Duration)> {
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails where a panic has left the output half-written: where its lock `is_poisoned`.
@@ -87,7 +119,11 @@ impl StatusHandle {
     /// How it does.
     #[must_use]
     pub fn get(&self) -> Status {
+        let (server, resumed, missing) = self.sessions().clone();
         Status {
+            server,
+            resumed,
+            missing_s: missing.as_secs_f64(),
             output: self.0.name.clone(),
             state: *self.0.state.lock().unwrap_or_else(PoisonError::into_inner),
             bytes: self.0.bytes.load(Ordering::Relaxed),
@@ -107,15 +143,27 @@ mod tests {
         clone.sent(376);
         clone.left_out();
         clone.set(State::Behind);
-        let expected = Status { output: "film.ts".to_owned(), state: State::Behind, bytes: 564, left_out: 1 };
+        clone.set_server(Some("http://b/live/a.ts".to_owned()));
+        clone.missing(Duration::from_millis(1000), true);
+        clone.missing(Duration::from_millis(500), true);
+        clone.missing(Duration::from_millis(500), false);
+        clone.left_out_more(4);
+        let expected = Status {
+            output: "film.ts".to_owned(),
+            state: State::Behind,
+            bytes: 564,
+            left_out: 5,
+            server: Some("http://b/live/a.ts".to_owned()),
+            resumed: 2,
+            missing_s: 2.0,
+        };
         assert_eq!(handle.get(), expected);
     }
 
     #[test]
     fn an_output_begins_by_sending_and_has_taken_nothing() {
         let told = serde_json::to_value(StatusHandle::new("null:").get()).unwrap();
-        let expected =
-            serde_json::json!({ "output": "null:", "state": "sending", "bytes": 0, "left_out": 0 });
+        let expected = serde_json::json!({ "output": "null:", "state": "sending", "bytes": 0, "left_out": 0, "resumed": 0, "missing_s": 0.0 });
         assert_eq!(told, expected);
     }
 

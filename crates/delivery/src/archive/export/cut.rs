@@ -1,6 +1,6 @@
 //! Where a file begins and ends, and how the times of runs become those of the file.
 
-use super::{ExportError, PlannedObject};
+use super::{Exactness, ExportError, PlannedObject};
 use crate::packager::RenditionName;
 use bytes::Bytes;
 use glassline_media::Utc;
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The file's own begin in the times of its tracks: sound of before, which decoders need, has room in front of it.
 pub(super) const BEGIN: Duration = Duration::from_secs(10);
+/// The key frame before an exact begin lies no further back: there is room for so much in front of it.
+const LEAD_MAX: Duration = Duration::from_secs(9);
 /// What a time by the clock may be off by, since it is written in microseconds.
 pub(super) const ROUNDED: Duration = Duration::from_micros(2);
 /// A sample so far from where the index has its segment has a time that is none.
@@ -68,6 +70,9 @@ pub(super) struct CurrentRun {
     base: Duration,
     /// The time of the epoch that is there; known with the first key frame, or with sound where there is none.
     zero: Option<Duration>,
+    /// It begins with any picture. Where that is no key frame, the key frame before it, in the epoch's time.
+    is_exact: bool,
+    lead: Option<Duration>,
     /// Pictures are decoded from there on, in the epoch's time; `None` until one has come that decoding can begin with.
     decodable_from: Option<Duration>,
     /// From when to when pictures were left out since none before was there that they need, in the epoch's time.
@@ -118,7 +123,9 @@ impl CurrentRun {
     ) -> Result<CurrentRun, ExportError> {
         let (readers, tracks) = Default::default();
         let (zero, decodable_from, undecodable) = (None, None, None);
-        let mut run = CurrentRun { cut, readers, tracks, base, zero, decodable_from, undecodable };
+        let (is_exact, lead) = (false, None);
+        let mut run =
+            CurrentRun { cut, readers, tracks, base, zero, is_exact, lead, decodable_from, undecodable };
         for (planned, bytes) in headers {
             let mut reader = Reader::new();
             let unread = |reason| ExportError::Object { object: planned.object.clone(), reason };
@@ -135,6 +142,16 @@ impl CurrentRun {
         Ok(run)
     }
 
+    /// Has it begin with any picture, where a time was asked for.
+    pub(super) fn begin_exactly(&mut self) {
+        self.is_exact = self.cut.from.is_some();
+    }
+
+    /// Whether it begins within a group of pictures.
+    pub(super) const fn begins_in_group(&self) -> bool {
+        self.lead.is_some()
+    }
+
     /// What a rendition is in it.
     pub(super) fn track(&self, rendition: RenditionName) -> Option<&ReadTrack> {
         self.tracks.get(&rendition)
@@ -148,6 +165,12 @@ impl CurrentRun {
     /// When the run's first picture or sound was captured.
     pub(super) fn begun(&self) -> Option<Utc> {
         self.zero.map(|zero| self.cut.anchor.utc_at(zero))
+    }
+
+    /// When what lies there in the file was captured.
+    pub(super) fn captured_at(&self, in_file: Duration) -> Option<Utc> {
+        let time = self.zero?.saturating_add(in_file).saturating_sub(self.base);
+        Some(self.cut.anchor.utc_at(time))
     }
 
     /// Whether all of it before is a first run: sound of before its begin is kept for decoders.
@@ -174,6 +197,7 @@ impl CurrentRun {
         let chunks = self.read(segments, row)?;
         if self.zero.is_none() {
             self.zero = self.find_zero(&chunks, row);
+            self.begin_in_group()?;
         }
         let Some(zero) = self.zero else {
             for chunk in chunks.iter().filter(|chunk| chunk.rendition.is_video()) {
@@ -274,10 +298,24 @@ impl CurrentRun {
         }
     }
 
+    /// Moves the begin from the key frame to the time that was asked for, where that is what is wanted and they differ.
+    fn begin_in_group(&mut self) -> Result<(), ExportError> {
+        let wanted = self.cut.from.filter(|_| self.is_exact).map(|from| self.cut.anchor.time_at(from));
+        let Some((key, wanted)) = self.zero.zip(wanted) else { return Ok(()) };
+        if wanted <= key.saturating_add(ROUNDED) {
+            return Ok(());
+        }
+        if wanted.saturating_sub(key) > LEAD_MAX {
+            return Err(ExportError::Exact(Exactness::LongGroup));
+        }
+        (self.zero, self.lead) = (Some(wanted), Some(key));
+        Ok(())
+    }
+
     /// Whether a picture is in the file: from the first one on that decoding can begin with, and what is shown behind that.
     fn takes_picture(&mut self, sample: &ReadSample, timescale: u32, is_entry: bool, zero: Duration) -> bool {
         let time = presented(sample, timescale);
-        if self.decodable_from.is_none() && is_entry && time >= zero {
+        if self.decodable_from.is_none() && is_entry && time >= self.lead.unwrap_or(zero) {
             self.decodable_from = Some(time);
         }
         if self.decodable_from.is_none() {

@@ -4,12 +4,14 @@
 //! Window ─► Plan: steps, each with the objects of one row ─► the shell fetches them ─► Export::push ─► bytes of the file
 //!                                                                                     Export::finish ─► head (MP4), report
 //! ```
-//! The file begins at the last key frame before the time that was asked for, and ends exactly: pictures and sound are not coded anew.
+//! The file begins at the last key frame before the time that was asked for, and ends exactly: pictures and sound are not coded anew. With
+//! a [`Recoder`] it begins exactly: the pictures up to the next key frame are coded anew then.
 //! Runs follow each other without a hole. Inside a run a rendition may be missing for a while: the others go on, and pictures are left
 //! out up to the next one that decoding can begin with. All that is missing is told in the report. Each run's tracks keep the times that
 //! they have to each other, so that sound is as far from pictures as it was in the stream.
 
 mod cut;
+mod exact;
 mod mp4;
 mod mpeg_ts;
 
@@ -20,6 +22,7 @@ use super::window::{Cut, Row, Source, Window};
 use crate::packager::{RenditionName, TrackInfo, duration_of, later};
 use bytes::Bytes;
 use cut::{Anchor, ROUNDED, RowCut, RunCut};
+pub use exact::{Group, Recoder};
 use glassline_media::Utc;
 use glassline_media::container::cmaf::{ProgressiveError, ReadError};
 use glassline_media::container::ts::Error as MuxError;
@@ -88,9 +91,35 @@ pub enum ExportError {
         /// When.
         at: String,
     },
+    /// It cannot begin exactly where it should.
+    #[error("the file cannot begin exactly there: {0}")]
+    Exact(Exactness),
     /// No picture or sound of the time could be used.
     #[error("nothing in that time can be decoded: there is no key frame in it")]
     Nothing,
+}
+
+/// Why a file cannot begin with any picture.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exactness {
+    /// Another codec than H.264.
+    #[error("pictures of H.264 alone are coded anew, and these are {0}")]
+    Codec(String),
+    /// Decoding begins at recovery points.
+    #[error("the stream has no key frames")]
+    NoKeyFrame,
+    /// The key frame before lies too far back, or too much follows it.
+    #[error("there is no key frame in the nine seconds before it, or too much behind that")]
+    LongGroup,
+    /// Pictures in front of a key frame need those of the group before.
+    #[error("pictures refer to those before the next key frame (open groups of pictures)")]
+    OpenGroup,
+    /// A transport stream has no place for what has to be decoded and not shown.
+    #[error("a transport stream cannot; export it as MP4")]
+    MpegTs,
+    /// What codes cannot.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// An object that a step needs.
@@ -425,6 +454,18 @@ impl Export {
         Export { writer, missing, lost_objects: 0, to, headless: Vec::new() }
     }
 
+    /// Begins the file with the first picture that was captured at the wanted time or later, and not with the key frame before it.
+    ///
+    /// # Errors
+    /// [`Exactness::MpegTs`].
+    pub fn begin_exactly(&mut self, recoder: Recoder) -> Result<(), ExportError> {
+        match &mut self.writer {
+            Writer::Mp4(mp4) => mp4.begin_exactly(recoder),
+            Writer::MpegTs(_) => return Err(ExportError::Exact(Exactness::MpegTs)),
+        }
+        Ok(())
+    }
+
     /// Takes the objects of the next step of the plan, `None` for each that is not there, and appends bytes of the file.
     ///
     /// # Errors
@@ -446,7 +487,7 @@ impl Export {
             StepKind::Run { tracks, cut } => {
                 self.headless = lost;
                 match &mut self.writer {
-                    Writer::Mp4(mp4) => mp4.begin_run(&there, tracks, *cut),
+                    Writer::Mp4(mp4) => mp4.begin_run(&there, tracks, *cut, out),
                     Writer::MpegTs(ts) => ts.begin_run(&there, tracks, *cut, out),
                 }
             }
@@ -485,7 +526,7 @@ impl Export {
     /// [`ExportError::Nothing`].
     pub fn finish(self, out: &mut Vec<u8>) -> Result<(Vec<u8>, Report), ExportError> {
         let (head, ended) = match self.writer {
-            Writer::Mp4(mp4) => mp4.finish()?,
+            Writer::Mp4(mp4) => mp4.finish(out)?,
             Writer::MpegTs(ts) => (Vec::new(), ts.finish(out)?),
         };
         let Ended { from, duration, renditions, left_out } = ended;

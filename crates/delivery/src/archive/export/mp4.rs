@@ -1,6 +1,7 @@
 //! MP4 with all that is told in front of the bytes.
 
 use super::cut::{BEGIN, CurrentRun, CutSample, RowCut, RunCut};
+use super::exact::{Complete, Exact, Recoded, Recoder};
 use super::{Ended, ExportError, PlannedObject};
 use crate::packager::{Kind, RenditionName, TrackInfo};
 use bytes::Bytes;
@@ -21,6 +22,10 @@ pub(super) struct Mp4 {
     current: BTreeMap<RenditionName, usize>,
     run: Option<CurrentRun>,
     begun: Option<Utc>,
+    /// The group of pictures that the file begins in, which is coded anew.
+    exact: Option<Exact>,
+    /// Where the file begins in the times of its tracks, where that is not at [`BEGIN`].
+    begin: Option<Duration>,
     /// Where the wanted time ends in the file.
     end: Option<Duration>,
 }
@@ -43,15 +48,26 @@ struct Track {
 }
 
 impl Mp4 {
+    /// Begins the file with any picture.
+    pub(super) fn begin_exactly(&mut self, recoder: Recoder) {
+        self.exact = Some(Exact::new(recoder));
+    }
+
     pub(super) fn begin_run(
         &mut self,
         headers: &[(&PlannedObject, &Bytes)],
         known: &[(RenditionName, TrackInfo)],
         cut: RunCut,
+        out: &mut Vec<u8>,
     ) -> Result<(), ExportError> {
+        self.end_group(out)?;
         let ends = self.tracks.iter().map(|track| super::duration_of(track.ends, track.timescale));
         let base = ends.max().unwrap_or(BEGIN).max(BEGIN);
-        self.run = Some(CurrentRun::new(cut, headers, base)?);
+        let mut run = CurrentRun::new(cut, headers, base)?;
+        if self.exact.is_some() {
+            run.begin_exactly();
+        }
+        self.run = Some(run);
         self.tracks.iter_mut().for_each(|track| track.floor = track.ends);
         self.current.clear();
         for (planned, bytes) in headers {
@@ -113,51 +129,118 @@ impl Mp4 {
         row: RowCut<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Utc, Utc)>, ExportError> {
+        if row.lacking.contains(&RenditionName::Video) {
+            // Its next key frame will not be the one behind it.
+            self.end_group(out)?;
+        }
         let Some(run) = &mut self.run else { return Ok(None) };
         let chunks = run.cut(segments, row)?;
         self.begun = self.begun.or_else(|| run.begun());
+        if run.begun().is_some() && !run.begins_in_group() {
+            self.exact = None;
+        }
         if let Some(end) = row.end.and_then(|end| run.in_file(end)) {
             self.end = Some(end);
         }
-        for mut chunk in chunks {
-            let Some(rendition) = chunk.first().map(|first| first.rendition) else { continue };
-            let place = self.current.get(&rendition).copied();
-            let Some(track) = place.and_then(|place| self.tracks.get_mut(place)) else { continue };
-            chunk.iter_mut().for_each(|sample| track.rescale(sample));
-            // Where runs meet, the sound of one may reach into the next: what is there already stays. Inside a run all is kept, also
-            // where lengths that were told before the next sample was known reach into it.
-            if !rendition.is_video() {
-                chunk.retain(|sample| sample.decode_time.saturating_add(1) >= track.floor);
-            }
-            if track.is_mixed
-                && let Some(read) = run.track(rendition)
-            {
-                add_parameter_sets(read, &mut chunk);
-            }
-            let placed: Vec<PlacedSample> = chunk.iter().map(|sample| track.place(sample)).collect();
-            if placed.is_empty() {
-                continue;
-            }
-            self.file.push(track.number, track.description, &placed).map_err(|reason| {
-                let planned = segments.iter().find(|(planned, _)| planned.rendition == rendition);
-                let object = planned.map(|(planned, _)| planned.object.clone());
-                object.map_or(ExportError::Nothing, |object| ExportError::Mp4 { object, reason })
-            })?;
-            chunk.iter().for_each(|sample| out.extend_from_slice(&sample.sample.data));
+        for chunk in chunks {
+            let chunk = self.hold(chunk, out)?;
+            self.push_chunk(segments, chunk, out)?;
         }
-        Ok(run.take_undecodable())
+        Ok(self.run.as_mut().and_then(CurrentRun::take_undecodable))
     }
 
-    pub(super) fn finish(self) -> Result<(Vec<u8>, Ended), ExportError> {
+    /// Keeps pictures of the group that is coded anew, and returns those that are none of it.
+    fn hold(&mut self, chunk: Vec<CutSample>, out: &mut Vec<u8>) -> Result<Vec<CutSample>, ExportError> {
+        let is_video = chunk.first().is_some_and(|first| first.rendition.is_video());
+        let Some(exact) = self.exact.as_mut().filter(|_| is_video) else { return Ok(chunk) };
+        let (complete, rest) = exact.push(chunk)?;
+        if let Some(complete) = complete {
+            self.push_recoded(&complete, out)?;
+        }
+        Ok(rest)
+    }
+
+    /// No picture follows those of the group.
+    fn end_group(&mut self, out: &mut Vec<u8>) -> Result<(), ExportError> {
+        match self.exact.as_mut().and_then(Exact::end) {
+            Some(complete) => self.push_recoded(&complete, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Codes a group anew, which is the first of the file, and begins that with its first picture.
+    fn push_recoded(&mut self, complete: &Complete, out: &mut Vec<u8>) -> Result<(), ExportError> {
+        let (Some(exact), Some(run)) = (&mut self.exact, &self.run) else { return Ok(()) };
+        let place = self.current.get(&RenditionName::Video).copied();
+        let track = place.and_then(|place| self.tracks.get_mut(place));
+        let Some((track, read)) = track.zip(run.track(RenditionName::Video)) else { return Ok(()) };
+        let from = crate::packager::ticks_of(BEGIN, track.timescale);
+        let recoded = exact.recode(complete, read, from.saturating_sub(1))?;
+        let first = recoded.as_ref().and_then(Recoded::first_shown).or_else(|| complete.next_shown());
+        // Sound may go on where no picture is left.
+        if let Some(first) = first {
+            let begin = super::duration_of(first, track.timescale).max(BEGIN);
+            self.begin = Some(begin);
+            self.begun = run.captured_at(begin);
+        }
+        let Some(Recoded { init, samples }) = recoded else { return Ok(()) };
+        let refused =
+            |reason: ProgressiveError| ExportError::Exact(super::Exactness::Refused(reason.to_string()));
+        let description = self.file.add_description(track.number, &init).map_err(refused)?;
+        let placed: Vec<PlacedSample> = samples.iter().map(|sample| track.place(sample)).collect();
+        self.file.push(track.number, description, &placed).map_err(refused)?;
+        samples.iter().for_each(|sample| out.extend_from_slice(&sample.sample.data));
+        track.is_mixed = true;
+        Ok(())
+    }
+
+    /// Puts samples of one rendition into the file.
+    fn push_chunk(
+        &mut self,
+        segments: &[(&PlannedObject, &Bytes)],
+        mut chunk: Vec<CutSample>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ExportError> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let Some(rendition) = chunk.first().map(|first| first.rendition) else { return Ok(()) };
+        let place = self.current.get(&rendition).copied();
+        let Some(track) = place.and_then(|place| self.tracks.get_mut(place)) else { return Ok(()) };
+        chunk.iter_mut().for_each(|sample| track.rescale(sample));
+        // Where runs meet, the sound of one may reach into the next: what is there already stays. Inside a run all is kept, also
+        // where lengths that were told before the next sample was known reach into it.
+        if !rendition.is_video() {
+            chunk.retain(|sample| sample.decode_time.saturating_add(1) >= track.floor);
+        }
+        if track.is_mixed
+            && let Some(read) = run.track(rendition)
+        {
+            add_parameter_sets(read, &mut chunk);
+        }
+        let placed: Vec<PlacedSample> = chunk.iter().map(|sample| track.place(sample)).collect();
+        if placed.is_empty() {
+            return Ok(());
+        }
+        self.file.push(track.number, track.description, &placed).map_err(|reason| {
+            let planned = segments.iter().find(|(planned, _)| planned.rendition == rendition);
+            let object = planned.map(|(planned, _)| planned.object.clone());
+            object.map_or(ExportError::Nothing, |object| ExportError::Mp4 { object, reason })
+        })?;
+        chunk.iter().for_each(|sample| out.extend_from_slice(&sample.sample.data));
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(Vec<u8>, Ended), ExportError> {
+        self.end_group(out)?;
         let from = self.begun.ok_or(ExportError::Nothing)?;
+        let begin = self.begin.unwrap_or(BEGIN);
         let with_samples =
-            self.tracks.iter().filter(|track| self.file.is_shown(track.number, BEGIN, self.end));
+            self.tracks.iter().filter(|track| self.file.is_shown(track.number, begin, self.end));
         let renditions: BTreeSet<_> = with_samples.clone().map(|track| track.rendition).collect();
         let ends = with_samples.map(|track| super::duration_of(track.ends, track.timescale));
         let end = ends.max().filter(|_| !renditions.is_empty()).ok_or(ExportError::Nothing)?;
         let shown = self.end.map_or(end, |wanted| wanted.min(end));
-        let duration = shown.saturating_sub(BEGIN);
-        let head = self.file.finish(BEGIN, self.end);
+        let duration = shown.saturating_sub(begin);
+        let head = self.file.finish(begin, self.end);
         let renditions = renditions.into_iter().collect();
         Ok((head, Ended { from, duration, renditions, left_out: Vec::new() }))
     }

@@ -202,6 +202,8 @@ pub struct RecordingStatus {
     pub has_ended: bool,
     /// It was found on disk when the server started.
     pub is_recovered: bool,
+    /// The codec of its first pictures, as RFC 6381 has it; `None` where none are known.
+    pub pictures: Option<String>,
 }
 
 /// See the module.
@@ -314,6 +316,7 @@ impl Spool {
             bytes: recording.bytes,
             has_ended: recording.ended.is_some(),
             is_recovered: recording.is_recovered,
+            pictures: recording.pictures().map(str::to_owned),
         })
     }
 

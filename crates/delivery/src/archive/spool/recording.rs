@@ -101,6 +101,12 @@ impl Recording {
         }
     }
 
+    /// The codec of its first pictures that are known.
+    pub(super) fn pictures(&self) -> Option<&str> {
+        let of_pictures = (RenditionName::Video, 0)..=(RenditionName::Video, u32::MAX);
+        self.tracks.range(of_pictures).next().map(|(_, track)| track.codec.as_str())
+    }
+
     /// What a file says of it: a line, and the lines of its tracks and of the holes that no part of its index tells of yet.
     pub(super) fn begun_record(&self, is_end_held: bool) -> (String, Bytes) {
         let line = BegunLine {
