@@ -155,8 +155,8 @@ impl Cluster {
         Ok(())
     }
 
-    #[cfg(feature = "cluster")]
     /// Where viewers reach this server: what is written, or where the others reach it, without a key.
+    #[cfg(feature = "cluster")]
     pub(crate) fn public_address(&self) -> String {
         let written = self.public.as_ref().or(self.address.as_ref());
         let url = written.and_then(|written| server(written).ok());
