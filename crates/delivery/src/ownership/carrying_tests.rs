@@ -45,6 +45,7 @@ fn heard() -> Ownership {
     let mut own = Ownership::new(Settings::default(), node("own", "near", 0));
     own.handle_connection(true, at(0));
     see_node(&mut own, &node("owner", "far", 0), 1, at(1));
+    see_node(&mut own, &node("own", "near", 0), 1, at(1));
     see_owned(&mut own, 2, at(1));
     own.handle_listed(at(2));
     requests(&mut own);
@@ -92,7 +93,8 @@ fn a_stream_is_pulled_from_a_live_carrier_of_the_same_epoch_and_run_before_an_ow
     assert_eq!(asked(&own, Level::NONE, at(100)), told(&[("owner", 0)]), "another run has begun since");
     see_carriage(&mut own, &carriage(&carrier, 4, 2), 8);
     assert_eq!(asked(&own, Level::NONE, at(100)), told(&[("carrier", 2), ("owner", 0)]));
-    // Its lease ends, by this node's clock; the owner's goes on.
+    // Its lease ends, by this node's clock; the owner's goes on. This node has seen its own all the time.
+    see_node(&mut own, &node("own", "near", 0), 9, at(800));
     see_node(&mut own, &node("owner", "far", 0), 9, at(1400));
     see_node(&mut own, &node("own", "near", 0), 10, at(1590));
     assert_eq!(asked(&own, Level::NONE, at(1599)).len(), 2);
