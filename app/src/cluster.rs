@@ -1,11 +1,12 @@
-//! `glassline cluster`: what a server knows of its cluster.
+//! `glassline cluster`: what a server knows of its cluster, and servers that are emptied.
 
 use crate::trust::Trust;
 use crate::{failure, output};
 use anyhow::Result;
-use glassline_delivery::http1::Url;
+use glassline_delivery::http1::{Method, Url};
 use glassline_inspect::http::Response;
 use glassline_io::clock::Clock;
+use glassline_media::quantity::parse_duration;
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// More than 65,536 streams take.
 const ANSWER_MAX_BYTES: usize = 16 << 20;
 
-/// Show what a server knows of the other servers of its cluster
+/// Show what a server knows of the other servers of its cluster, or empty it for maintenance
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,6 +26,27 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Status(StatusArgs),
+    Drain(DrainArgs),
+}
+
+/// Empty a server: what comes is sent to other servers, and what runs goes on to its end
+///
+/// Ends with status 0 when no viewer and no publisher is left, with 1 where some are left behind --timeout. The server takes nothing new
+/// until --undo, or until it is started again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+struct DrainArgs {
+    /// The server that is emptied; it answers operators, as /metrics
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    server: Url,
+    /// Let viewers and publishers come again
+    #[arg(long)]
+    undo: bool,
+    /// How long to wait until it is empty
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 /// Show which servers there are, and which of them has which stream
@@ -44,7 +66,12 @@ struct StatusArgs {
 const EXAMPLES: &str = "\
 Examples:
   glassline cluster status
-  glassline cluster status --server http://10.0.0.1:8080 --json";
+  glassline cluster status --server http://10.0.0.1:8080 --json
+  glassline cluster drain --server http://10.0.0.1:8080 --timeout 30m
+  glassline cluster drain --server http://10.0.0.1:8080 --undo";
+
+/// How often it is asked what is left.
+const PROGRESS: Duration = Duration::from_secs(1);
 
 /// What is shown of `GET /api/cluster`.
 #[derive(Deserialize)]
@@ -59,6 +86,36 @@ struct Report {
     streams: Vec<Stream>,
     #[serde(default)]
     unread: Vec<Unread>,
+    #[serde(default)]
+    pulled: Vec<Pulled>,
+    drain: Option<Drain>,
+}
+
+/// How far a server is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+struct Drain {
+    draining: bool,
+    viewers: u64,
+    publishers: u64,
+    pulls: u64,
+}
+
+impl Drain {
+    fn is_empty(self) -> bool {
+        self.viewers == 0 && self.publishers == 0
+    }
+
+    fn words(self) -> String {
+        let Drain { viewers, publishers, pulls, .. } = self;
+        format!("{viewers} viewers, {publishers} publishers, {pulls} pulled streams")
+    }
+}
+
+#[derive(Deserialize)]
+struct Pulled {
+    stream: String,
+    node: Option<String>,
+    hops: Option<u8>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +143,8 @@ struct Node {
     viewers: u64,
     alive: bool,
     leaving: bool,
+    #[serde(default)]
+    draining: bool,
 }
 
 #[derive(Deserialize)]
@@ -106,11 +165,53 @@ struct Unread {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Status(args) => status(args),
+        Action::Drain(args) => drain(args),
     }
 }
 
+fn drain(args: &DrainArgs) -> Result<()> {
+    let (server, trust) = (&args.server, &args.trust);
+    let method = if args.undo { Method::Delete } else { Method::Post };
+    let is_no_answer = |error: serde_json::Error| {
+        failure::failed(
+            format!("{server}: the answer is none of a server of glassline: {error}"),
+            "ask a server of this version",
+        )
+    };
+    let body = ask(method, server, "/api/cluster/drain", trust)?;
+    let mut left = serde_json::from_str::<Drain>(&body).map_err(is_no_answer)?;
+    if args.undo {
+        return output::print("viewers and publishers may come again\n");
+    }
+    let deadline = Clock.now() + args.timeout;
+    output::print(&format!("left: {}\n", left.words()))?;
+    while !left.is_empty() {
+        if Clock.now() >= deadline {
+            let message = format!("{server} is not empty: {} are left", left.words());
+            return Err(failure::failed(
+                message,
+                "it takes nothing new; wait on, or stop it: what is left ends then",
+            ));
+        }
+        std::thread::sleep(PROGRESS.min(deadline.since(Clock.now())));
+        let body = ask(Method::Get, server, "/api/cluster", trust)?;
+        let now = serde_json::from_str::<Report>(&body).map_err(is_no_answer)?.drain;
+        let Some(now) = now.filter(|now| now.draining) else {
+            return Err(failure::failed(
+                format!("{server} is not emptied any more"),
+                "something has undone it, or it was started again",
+            ));
+        };
+        if now != left {
+            output::print(&format!("left: {}\n", now.words()))?;
+        }
+        left = now;
+    }
+    output::print("empty\n")
+}
+
 fn status(args: &StatusArgs) -> Result<()> {
-    let body = fetch(args)?;
+    let body = ask(Method::Get, &args.server, "/api/cluster", &args.trust)?;
     if args.json {
         return output::print(&format!("{}\n", body.trim_end()));
     }
@@ -123,16 +224,22 @@ fn status(args: &StatusArgs) -> Result<()> {
     output::print(&shown(&report))
 }
 
-fn fetch(args: &StatusArgs) -> Result<String> {
-    let base = args.server.target().trim_end_matches('/').to_owned();
-    let url = args.server.at(&format!("{base}/api/cluster"));
+fn ask(method: Method, server: &Url, path: &str, trust: &Trust) -> Result<String> {
+    let base = server.target().trim_end_matches('/').to_owned();
+    let url = server.at(&format!("{base}{path}"));
     let refused =
         |error: &dyn std::fmt::Display, advice: &str| failure::failed(format!("{url}: {error}"), advice);
-    let trust = if url.tls() { Some(args.trust.connector()?) } else { None };
+    let trust = if url.tls() { Some(trust.connector()?) } else { None };
     let deadline = Clock.now() + ANSWER_TIMEOUT;
-    let mut response = Response::get(&url, trust.as_ref(), deadline)
+    let mut response = Response::ask(method, &url, trust.as_ref(), deadline)
         .map_err(|error| refused(&error, "look whether the server runs, and at this address"))?;
     let status = response.head().status;
+    if status == 409 {
+        return Err(refused(
+            &"the server is alone",
+            "name the others by [cluster] nats in its configuration",
+        ));
+    }
     if status != 200 {
         let advice = "ask on the server's own machine, from its [admin] networks or by its admin listener";
         return Err(refused(&format!("the server answered {status}"), advice));
@@ -181,10 +288,11 @@ fn shown(report: &Report) -> String {
         );
     }
     for node in &report.nodes {
-        let state = match (node.alive, node.leaving) {
-            (_, true) => "leaving",
-            (true, false) => "alive",
-            (false, false) => "away",
+        let state = match (node.alive, node.leaving, node.draining) {
+            (_, true, _) => "leaving",
+            (true, false, true) => "draining",
+            (true, false, false) => "alive",
+            (false, false, _) => "away",
         };
         let Node { name, zone, viewers, version, address, .. } = node;
         let _ = writeln!(text, "{name:<20} {state:<9} {zone:<12} {viewers:>8}  {version:<10} {address}");
@@ -195,6 +303,13 @@ fn shown(report: &Report) -> String {
     for Stream { name, node, epoch, live } in &report.streams {
         let state = if *live { "live" } else { "ended" };
         let _ = writeln!(text, "{name:<32} {node:<20} {state:<6} {epoch:>8}");
+    }
+    if !report.pulled.is_empty() {
+        let _ = writeln!(text, "\n{:<32} {:<20} {:>4}", "PULLED HERE", "FROM NODE", "HOPS");
+    }
+    for Pulled { stream, node, hops } in &report.pulled {
+        let hops = hops.map_or_else(String::new, |hops| hops.to_string());
+        let _ = writeln!(text, "{stream:<32} {:<20} {hops:>4}", node.as_deref().unwrap_or("none yet"));
     }
     for Unread { name, error } in &report.unread {
         let _ = writeln!(text, "\n{name}: {error}");
@@ -217,11 +332,18 @@ mod tests {
         let text = r#"{"static":[{"pattern":"b-*","server":"http://h/"}],"node":"a","registry":{"heard":false,"server":null,
             "bucket":"glassline","error":"timed out","claims":1},"nodes":[{"name":"a","address":"http://i/","zone":"z","version":"1",
             "viewers":3,"alive":true,"leaving":false,"own":true}],"streams":[{"name":"s","node":"a","epoch":7,"live":true}],
-            "unread":[{"name":"x","error":"a later form"}]}"#;
+            "unread":[{"name":"x","error":"a later form"}],"pulled":[{"stream":"p","node":"relay-7","hops":2},
+            {"stream":"q","node":null,"hops":null}]}"#;
         let shown = shown(&serde_json::from_str(text).unwrap());
-        for words in
-            ["a: bucket glassline is NOT heard (timed out)", "alive", "live", "x: a later form", "b-*"]
-        {
+        for words in [
+            "a: bucket glassline is NOT heard (timed out)",
+            "alive",
+            "live",
+            "x: a later form",
+            "b-*",
+            "relay-7",
+            "none yet",
+        ] {
             assert!(shown.contains(words), "{words}: {shown}");
         }
         let alone = serde_json::from_str(r#"{"static":[]}"#).unwrap();

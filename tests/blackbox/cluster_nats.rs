@@ -4,7 +4,7 @@ use crate::cluster::{Feed, free_address, see_jump};
 use crate::hot::upgrade;
 use crate::pull::{HASTE, SHAPE, see, watch};
 use crate::{GLASSLINE, glassline};
-use glassline_test_support::http::{connect, get, publish, read_head};
+use glassline_test_support::http::{get, publish, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Running, Scratch, Server};
 use glassline_test_support::wait::until;
@@ -65,21 +65,31 @@ pub(crate) struct Node {
     scratch: Scratch,
 }
 
-pub(crate) fn config(name: &str, address: SocketAddr, nats: &str, more: &str) -> String {
+pub(crate) fn config(name: &str, zone: &str, address: SocketAddr, nats: &str, more: &str) -> String {
+    // Longer than a lease, and than anything here may take.
+    let patient = HASTE.replace("silence_timeout = '2s'", "silence_timeout = '60s'");
     format!(
-        "{HASTE}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = 'here'\n"
+        "{patient}{more}\n[cluster]\nnats = ['{nats}']\nnode = '{name}'\naddress = 'http://{address}'\nzone = '{zone}'\n"
     )
 }
 
 impl Node {
     fn start(name: &str, nats: &str) -> Node {
-        Node::start_with(name, nats, "")
+        Node::start_in("here", name, nats)
+    }
+
+    fn start_in(zone: &str, name: &str, nats: &str) -> Node {
+        Node::start_by(zone, name, nats, "")
     }
 
     fn start_with(name: &str, nats: &str, more: &str) -> Node {
+        Node::start_by("here", name, nats, more)
+    }
+
+    fn start_by(zone: &str, name: &str, nats: &str, more: &str) -> Node {
         let address = free_address("127.31.9.9");
         let scratch = Scratch::new("node");
-        let file = scratch.write("glassline.toml", config(name, address, nats, more));
+        let file = scratch.write("glassline.toml", config(name, zone, address, nats, more));
         let server = Server::start_at(GLASSLINE, &address.to_string(), &["--config", &file]);
         Node { server, scratch }
     }
@@ -100,13 +110,43 @@ impl Node {
         Some(stream["node"].as_str()?.to_owned())
     }
 
+    /// From which node the stream comes here, and after how many hops.
+    fn pulled(&self, name: &str) -> Option<(String, u64)> {
+        let report = self.report();
+        let pulled = report["pulled"].as_array()?.iter().find(|pulled| pulled["stream"] == name)?.clone();
+        Some((pulled["node"].as_str()?.to_owned(), pulled["hops"].as_u64()?))
+    }
+
+    fn until_pulled(&self, name: &str, node: &str, hops: u64) {
+        let wanted = Some((node.to_owned(), hops));
+        until(&format!("{name} to come from {node}"), || self.pulled(name) == wanted);
+    }
+
+    /// Waits until that node is known to carry the stream.
+    fn until_carried(&self, name: &str, node: &str) {
+        until(&format!("{node} to carry {name}"), || {
+            let report = self.report();
+            let stream = report["streams"]
+                .as_array()
+                .and_then(|all| all.iter().find(|it| it["name"] == name).cloned());
+            let carriers =
+                stream.and_then(|stream| stream["carriers"].as_array().cloned()).unwrap_or_default();
+            carriers.iter().any(|carrier| carrier["node"] == node)
+        });
+    }
+
     pub(crate) fn until_owner(&self, name: &str, node: &str) {
         until(&format!("{name} to be at {node}"), || self.owner(name).as_deref() == Some(node));
     }
 }
 
 pub(crate) fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N] {
-    let nodes = names.map(|name| Node::start(name, &nats.url()));
+    cluster_in(nats, names.map(|name| ("here", name)))
+}
+
+/// Servers, each of a zone.
+fn cluster_in<const N: usize>(nats: &Nats, names: [(&str, &str); N]) -> [Node; N] {
+    let nodes = names.map(|(zone, name)| Node::start_in(zone, name, &nats.url()));
     for node in &nodes {
         until("the registry to be heard", || {
             let report = node.report();
@@ -354,10 +394,10 @@ fn an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers() {
     };
     let file = b.scratch.file("glassline.toml");
     upgrade(&mut b.server, &file);
-    // The new process may not have heard where the stream is, and makes no objects of its own meanwhile. Nothing can be packaged of it,
-    // so that the other server's answer is not waited for.
-    let mut asking = connect(b.server.address());
-    write!(asking, "GET /live/numbers/index.m3u8 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    // Where the new process has not heard where the stream is, it makes no objects of its own meanwhile. Where it has, it asks for them in
+    // vain: there are no pictures in this stream.
+    let address = b.server.address();
+    let asked = std::thread::spawn(move || get(address, "/live/numbers/index.m3u8").status);
     goes_on(&mut viewer, &mut check);
     b.until_owner("numbers", "a");
     let file = a.scratch.file("glassline.toml");
@@ -368,6 +408,8 @@ fn an_upgrade_or_a_reload_of_a_server_that_pulls_ends_none_of_its_viewers() {
     b.until_owner("numbers", "a");
     goes_on(&mut viewer, &mut check);
     assert!(check.moves == 0 && !feed.is_over());
+    let status = asked.join().unwrap();
+    assert!([200, 502, 503].contains(&status), "{status}");
     assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
 }
 
@@ -506,4 +548,170 @@ fn versions_of_a_capture_are_one_presentation_at_each_server() {
     let playlist = |node: &Node| text(node, "/live/hall-90p25/video.m3u8");
     until("the same objects at both", || playlist(&b).is_some_and(|text| Some(text) == playlist(&a)));
     assert!(!b.server.process.output().contains("packaging begins"), "{}", b.server.process.output());
+}
+
+#[test]
+fn a_stream_is_pulled_from_a_carrier_of_the_zone_and_that_is_told() {
+    let test = "a_stream_is_pulled_from_a_carrier_of_the_zone_and_that_is_told";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, one, two, three] =
+        cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two"), ("far", "three")]);
+    let feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    two.until_owner("numbers", "far");
+    one.until_owner("numbers", "far");
+    three.until_owner("numbers", "far");
+    let mut first = watch(&one.server, "numbers");
+    see(&mut first, &mut Check::new(SHAPE), 100);
+    one.until_pulled("numbers", "far", 1);
+    two.until_carried("numbers", "one");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    two.until_pulled("numbers", "one", 2);
+    // A server of the owner's own zone asks the owner.
+    three.until_carried("numbers", "one");
+    see(&mut watch(&three.server, "numbers"), &mut Check::new(SHAPE), 100);
+    three.until_pulled("numbers", "far", 1);
+    let shown = glassline(&["cluster", "status", "--server", &two.server.url("")]).text();
+    let line = shown.lines().skip_while(|line| !line.starts_with("PULLED HERE")).nth(1).unwrap_or_default();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["numbers", "one", "2"], "{shown}");
+    let metrics = get(two.server.address(), "/metrics").text();
+    assert!(metrics.contains("glassline_cluster_streams_pulled{hops=\"2\"} 1\n"), "{metrics}");
+    assert!(!feed.is_over());
+}
+
+#[test]
+fn a_carrier_that_does_not_have_the_stream_any_more_is_passed_over_at_once() {
+    let test = "a_carrier_that_does_not_have_the_stream_any_more_is_passed_over_at_once";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, one, two] = cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two")]);
+    let _feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    two.until_owner("numbers", "far");
+    // A server that is about to have no stream any more is told of still: another name of the one that has none.
+    let epoch = two.report()["streams"][0]["epoch"].as_u64().unwrap();
+    let run = r#""v":1,"node":"ghost","incarnation":"00000000000000ff""#;
+    let node = format!(r#"{{{run},"address":"{}","zone":"near"}}"#, one.server.url(""));
+    let entry = format!(r#"{{{run},"streams":{{"numbers":[{epoch},1]}}}}"#);
+    write_entry(&nats, "node/ghost", node.as_bytes());
+    write_entry(&nats, "carries/ghost", entry.as_bytes());
+    two.until_carried("numbers", "ghost");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    two.until_pulled("numbers", "far", 1);
+    let metrics = get(two.server.address(), "/metrics").text();
+    let passed = "glassline_cluster_passed_over_total{reason=\"waits\"} 1\n";
+    assert!(metrics.contains(passed) && check.moves == 0, "{metrics}");
+    assert!(one.pulled("numbers").is_none(), "nothing is pulled for another server");
+    // A stranger's entry and one of a later version are told of and left as they are.
+    for (key, value) in [("carries/x", &b"{\"v\":2}"[..]), ("carries/ghost", b"hello")] {
+        write_entry(&nats, key, value);
+    }
+    until("both to be told", || {
+        let said = two.server.process.output();
+        said.matches("is not read, and is left as it is").count() >= 2
+    });
+}
+
+#[test]
+fn a_server_that_is_emptied_sends_what_comes_elsewhere_and_the_command_waits_until_it_is() {
+    let test = "a_server_that_is_emptied_sends_what_comes_elsewhere_and_the_command_waits_until_it_is";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, one, two] = cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two")]);
+    let feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    one.until_owner("numbers", "far");
+    two.until_owner("numbers", "far");
+    let mut first = watch(&one.server, "numbers");
+    let mut first_check = Check::new(SHAPE);
+    see(&mut first, &mut first_check, 100);
+    two.until_carried("numbers", "one");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 100);
+    two.until_pulled("numbers", "one", 2);
+    let url = one.server.url("");
+    let drain = |more: &[&str]| glassline(&[&["cluster", "drain", "--server", &url], more].concat());
+    let outcome = drain(&["--timeout", "0s"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.text());
+    assert!(outcome.stderr.contains("is not empty: ") && outcome.text().starts_with("left: "));
+    // The server that pulls from it turns to another one, and its viewers go on, behind a jump only where bytes are missing.
+    two.until_pulled("numbers", "far", 1);
+    let seen = check.packets;
+    see(&mut viewer, &mut check, seen + 500);
+    assert!(check.moves <= 1, "{}", check.moves);
+    let shown = glassline(&["cluster", "status", "--server", &two.server.url("")]).text();
+    assert!(shown.lines().any(|line| line.starts_with("one ") && line.contains(" draining ")), "{shown}");
+    for target in ["/live/numbers.ts", "/live/numbers/index.m3u8?x=1"] {
+        let answer = get(one.server.address(), target);
+        let wanted = format!("{}{target}", two.server.url(""));
+        assert_eq!((answer.status, answer.header("location")), (307, Some(wanted.as_str())));
+    }
+    assert_eq!(read_head(&mut publish(one.server.address(), "/live/other.ts")).status, 503);
+    let seen = first_check.packets;
+    see(&mut first, &mut first_check, seen + 200);
+    assert_eq!(first_check.moves, 0, "what runs goes on");
+    let waits = std::thread::scope(|scope| {
+        let command = scope.spawn(|| drain(&["--timeout", "60s"]));
+        drop(first);
+        command.join().unwrap()
+    });
+    assert_eq!(waits.status, Some(0), "{} {}", waits.text(), waits.stderr);
+    assert!(waits.text().ends_with("empty\n"), "{}", waits.text());
+    assert_eq!(drain(&["--undo"]).status, Some(0));
+    see(&mut watch(&one.server, "numbers"), &mut Check::new(SHAPE), 50);
+    assert!(!feed.is_over());
+    // A server alone has no other to send anything to.
+    let alone = crate::serve(&[]);
+    let outcome = glassline(&["cluster", "drain", "--server", &alone.url("")]);
+    assert!(
+        outcome.status == Some(1) && outcome.stderr.contains("the server is alone"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn a_stream_goes_on_with_no_byte_twice_when_its_carrier_dies_or_stands_still() {
+    let test = "a_stream_goes_on_with_no_byte_twice_when_its_carrier_dies_or_stands_still";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [far, mut one, two, three] =
+        cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two"), ("near", "three")]);
+    let feed = Feed::start(&far.server, "/live/numbers.ts", 0);
+    [&one, &two, &three].iter().for_each(|node| node.until_owner("numbers", "far"));
+    let mut first = watch(&one.server, "numbers");
+    see(&mut first, &mut Check::new(SHAPE), 100);
+    two.until_carried("numbers", "one");
+    three.until_carried("numbers", "one");
+    let mut viewer = watch(&two.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    two.until_pulled("numbers", "one", 2);
+    // It says nothing any more, and its system takes connections still. Bytes are missing then.
+    one.server.process.signal("STOP");
+    let mut joins = watch(&three.server, "numbers");
+    see(&mut joins, &mut Check::new(SHAPE), 100);
+    see_jump(&mut viewer, &mut check, 1);
+    two.until_pulled("numbers", "far", 1);
+    one.server.process.kill();
+    // One that dies tells so by itself: of what comes from the owner then, all that was here before is passed over.
+    let four = Node::start_in("far-off", "four", &nats.url());
+    let five = Node::start_in("far-off", "five", &nats.url());
+    [&four, &five].iter().for_each(|node| node.until_owner("numbers", "far"));
+    let mut first = watch(&four.server, "numbers");
+    see(&mut first, &mut Check::new(SHAPE), 100);
+    five.until_carried("numbers", "four");
+    let mut viewer = watch(&five.server, "numbers");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 200);
+    five.until_pulled("numbers", "four", 2);
+    drop(four);
+    let seen = check.packets;
+    see(&mut viewer, &mut check, seen + 500);
+    five.until_pulled("numbers", "far", 1);
+    assert!(check.moves <= 1 && !feed.is_over(), "{}", check.moves);
+    let metrics = get(five.server.address(), "/metrics").text();
+    let passed = metrics
+        .lines()
+        .filter(|line| line.starts_with("glassline_cluster_passed_over_total") && !line.ends_with(" 0"));
+    assert_eq!(passed.count(), 1, "{metrics}");
 }

@@ -81,7 +81,7 @@ impl Member {
     fn new(name: &str, nats: SocketAddr) -> Member {
         let (address, scratch, line) = (free_address("127.31.9.11"), Scratch::new("member"), Line::to(nats));
         let url = format!("nats://{}", line.address);
-        let file = scratch.write("glassline.toml", config(name, address, &url, ""));
+        let file = scratch.write("glassline.toml", config(name, "here", address, &url, ""));
         let mut member = Member { address, file, line, server: None, _scratch: scratch };
         member.start();
         member

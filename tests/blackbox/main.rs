@@ -66,6 +66,7 @@ mod objects;
 mod outputs;
 mod panics;
 mod pictures;
+#[cfg(feature = "archive")]
 mod posters;
 mod proxy_folder;
 mod publishers;

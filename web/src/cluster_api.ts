@@ -24,9 +24,9 @@ export interface ClusterNode {
   viewers: number;
   alive: boolean;
   leaving: boolean;
+  /** It is emptied: its viewers are sent elsewhere. */
+  draining: boolean;
   own: boolean;
-  /** The share of its capacity that it uses, 0 to 1, where it tells that. */
-  load?: number | null;
 }
 
 export interface ClusterStream {
@@ -34,14 +34,17 @@ export interface ClusterStream {
   node: string;
   epoch: number;
   live: boolean;
+  /** The servers that say they pull it and give it on. */
+  carriers: { node: string; hops: number }[];
 }
 
 /** A stream that the server which answers pulls from another one. */
 export interface Pull {
   stream: string;
-  from: string;
+  /** The server that sends it; null where none does at the moment. */
+  node: string | null;
   /** Connections between servers from the publisher's one to here, from 1 on. */
-  hops?: number | null;
+  hops: number | null;
 }
 
 /** Without a registry, all but the map is missing. */
@@ -51,7 +54,7 @@ export interface Cluster {
   nodes?: ClusterNode[];
   streams?: ClusterStream[];
   unread?: { name: string; error: string }[];
-  pulls?: Pull[];
+  pulled?: Pull[];
   static: { pattern: string; server: string }[];
 }
 

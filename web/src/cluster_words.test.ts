@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { type Cluster, isConfigured, type Registry } from "./cluster_api";
-import { chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "./cluster_words";
+import { carriersText, chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "./cluster_words";
 import { isPage } from "./root";
 
 const registry: Registry = {
   heard: true, server: "nats://10.0.0.11:4222", bucket: "glassline", error: null, claims: 1, lost: 0, conflicts: 0, failed: 0, dropped: 0, sessions: 1, twin: false,
 };
-const node = { name: "a", address: "http://a", zone: "", version: "1", viewers: 3, alive: true, leaving: false, own: true };
-const stream = { name: "hall", node: "a", epoch: 7, live: true };
+const node = { name: "a", address: "http://a", zone: "", version: "1", viewers: 3, alive: true, leaving: false, draining: false, own: true };
+const stream = { name: "hall", node: "a", epoch: 7, live: true, carriers: [] };
 const one: Cluster = { node: "b", registry, nodes: [node, { ...node, name: "b", alive: false }], streams: [stream], unread: [], static: [] };
 
 describe("the page of a cluster", () => {
@@ -36,16 +36,22 @@ describe("the page of a cluster", () => {
   });
 
   it("has a word for each state of a server", () => {
-    const words = [{}, { leaving: true }, { alive: false, leaving: true }].map((more) => nodeState({ ...node, ...more }).word);
-    expect(words).toEqual(["Alive", "Leaving", "Away"]);
+    const words = [{}, { leaving: true }, { draining: true }, { alive: false, leaving: true }].map((more) => nodeState({ ...node, ...more }).word);
+    expect(words).toEqual(["Alive", "Leaving", "Draining", "Away"]);
+  });
+
+  it("names the servers that carry a stream, the nearest to its publisher first", () => {
+    expect(carriersText(stream)).toBe("–");
+    expect(carriersText({ ...stream, carriers: [{ node: "d", hops: 2 }, { node: "c", hops: 1 }] })).toBe("c, d (2)");
   });
 
   it("shows the way that a stream takes as far as it is told", () => {
     expect(wayText(stream, undefined, "a")).toBe("has its publisher here");
     expect(wayText(stream, undefined, "b")).toBe("is not pulled here");
-    expect(wayText(stream, { stream: "hall", from: "a", hops: 1 }, "b")).toBe("a → here");
-    expect(wayText(stream, { stream: "hall", from: "c", hops: 2 }, "b")).toBe("a → c → here");
-    expect(wayText(stream, { stream: "hall", from: "c", hops: 4 }, "b")).toBe("a → … → c → here");
+    expect(wayText(stream, { stream: "hall", node: "a", hops: 1 }, "b")).toBe("a → here");
+    expect(wayText(stream, { stream: "hall", node: "c", hops: 2 }, "b")).toBe("a → c → here");
+    expect(wayText(stream, { stream: "hall", node: null, hops: null }, "b")).toBe("does not come at the moment");
+    expect(wayText(stream, { stream: "hall", node: "c", hops: 4 }, "b")).toBe("a → … → c → here");
   });
 
   it("lists live streams first, and those that are sought", () => {

@@ -46,8 +46,9 @@ export function troubles({ registry, unread = [] }: Cluster): Trouble[] {
 }
 
 /** How a server is, and the look of that word. */
-export function nodeState({ alive, leaving }: ClusterNode): { word: string; className: string } {
+export function nodeState({ alive, leaving, draining }: ClusterNode): { word: string; className: string } {
   if (!alive) return { word: "Away", className: "badge away" };
+  if (draining && !leaving) return { word: "Draining", className: "badge leaving" };
   return leaving ? { word: "Leaving", className: "badge leaving" } : { word: "Alive", className: "badge live" };
 }
 
@@ -55,13 +56,20 @@ export function nodeState({ alive, leaving }: ClusterNode): { word: string; clas
 export function wayText(stream: ClusterStream, pull: Pull | undefined, here: string): string {
   if (stream.node === here) return "has its publisher here";
   if (pull === undefined) return "is not pulled here";
-  const hops = pull.hops ?? null;
+  const { node, hops } = pull;
+  if (node === null) return "does not come at the moment";
   const way = [stream.node];
-  if (pull.from !== stream.node) {
+  if (node !== stream.node) {
     if (hops !== null && hops > 2) way.push("…");
-    way.push(pull.from);
+    way.push(node);
   }
   return [...way, "here"].join(" → ");
+}
+
+/** The servers that pull a stream and give it on, each with its distance from the publisher's where that is more than one. */
+export function carriersText({ carriers }: ClusterStream): string {
+  const name = ({ node, hops }: { node: string; hops: number }): string => (hops > 1 ? `${node} (${hops})` : node);
+  return carriers.length === 0 ? "–" : [...carriers].sort((a, b) => a.hops - b.hops || byName.compare(a.node, b.node)).map(name).join(", ");
 }
 
 /** stage-2 stands before stage-10. */

@@ -30,6 +30,8 @@ pub(crate) struct Cluster {
     pub(crate) node: Option<String>,
     /// Where the others reach it.
     pub(crate) address: Option<String>,
+    /// Where viewers reach it.
+    pub(crate) public: Option<String>,
     /// Where it is.
     pub(crate) zone: String,
     /// Streams that other servers have: a name, or what names begin with and a `*`, and the server.
@@ -50,6 +52,7 @@ impl Default for Cluster {
             replicas: 1,
             node: None,
             address: None,
+            public: None,
             zone: String::new(),
             places: BTreeMap::new(),
             ca: None,
@@ -127,6 +130,18 @@ impl Cluster {
                 format!("has at most {TEXT_MAX_BYTES} bytes, with its key; this one has {}", address.len());
             return problem("cluster.address", text);
         }
+        if let Some(public) = &self.public {
+            let url = match server(public) {
+                Ok(url) => url,
+                Err(error) => return problem("cluster.public", error),
+            };
+            if url.authorization().is_some() || url.target().contains('?') {
+                return problem(
+                    "cluster.public",
+                    "is told to viewers: it has no key, and no ? behind the path",
+                );
+            }
+        }
         if !matches!(self.replicas, 1 | 3 | 5) {
             return problem("cluster.replicas", "is 1, 3 or 5");
         }
@@ -138,6 +153,18 @@ impl Cluster {
             return problem("cluster.zone", "has at most 64 bytes, and no control characters");
         }
         Ok(())
+    }
+
+    /// Where viewers reach this server: what is written, or where the others reach it, without a key.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn public_address(&self) -> String {
+        let written = self.public.as_ref().or(self.address.as_ref());
+        let url = written.and_then(|written| server(written).ok());
+        url.map_or_else(String::new, |url| {
+            let scheme = if url.tls() { "https" } else { "http" };
+            let path = url.target().split('?').next().unwrap_or_default().trim_end_matches('/');
+            format!("{scheme}://{}{path}", url.authority())
+        })
     }
 
     /// Its files count from the configuration's folder.

@@ -69,3 +69,19 @@ fn what_is_shown_of_it_has_no_key() {
         assert!(shown.contains(part), "{shown}");
     }
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn viewers_are_told_an_address_without_a_key() {
+    let base =
+        "[cluster]\nnats = ['nats://h']\nnode = 'a'\naddress = 'http://edge:secret@10.0.0.1:8080/tv'\n";
+    let public = |more: &str| parse(&format!("{base}{more}")).map(|config| config.cluster.public_address());
+    assert_eq!(public("").unwrap(), "http://10.0.0.1:8080/tv");
+    assert_eq!(public("public = 'https://[2001:db8::1]/'").unwrap(), "https://[2001:db8::1]");
+    let refused = public("public = 'https://u:secret@h'").unwrap_err();
+    assert!(
+        refused.contains("cluster.public: is told to viewers") && !refused.contains("secret@"),
+        "{refused}"
+    );
+    assert!(public("public = 'ftp://h'").is_err());
+}

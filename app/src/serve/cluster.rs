@@ -1,8 +1,14 @@
 //! The part of a server in a cluster: begun and ended as the configuration says, and told of at `/api/cluster` and in `/metrics`.
 
+use super::answers::{json, refused};
 use crate::config::Cluster;
-use glassline_relay::Hub;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Response, problem};
+#[cfg(feature = "cluster")]
+use glassline_delivery::ownership::HOPS_MAX;
+use glassline_relay::{Hub, ListenerRole, Pulled};
 use serde::Serialize;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "cluster")]
@@ -42,9 +48,62 @@ pub(super) struct Report {
     places: Vec<StaticPlace>,
     #[serde(flatten)]
     status: Option<Status>,
+    /// From which server each stream is pulled here.
+    pulled: Vec<Pulled>,
+    drain: Drain,
 }
 
+/// How far this server is emptied.
+#[derive(Serialize)]
+struct Drain {
+    draining: bool,
+    /// Viewers over HTTP of streams, other servers among them.
+    viewers: u64,
+    /// Streams that have their publisher here.
+    publishers: usize,
+    /// Streams that are pulled from other servers.
+    pulls: usize,
+}
+
+impl Drain {
+    fn of(hub: &Hub) -> Drain {
+        Drain {
+            draining: hub.is_draining(),
+            viewers: hub.viewers(),
+            publishers: hub.own_publishers().len(),
+            pulls: hub.pulled().len(),
+        }
+    }
+}
+
+/// The path by which operators have the server emptied.
+pub(super) const DRAIN: &str = "/api/cluster/drain";
+
 impl Membership {
+    /// `POST` and `DELETE` of [`DRAIN`].
+    pub(super) fn act(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
+        if let Err(refusal) = hub.is_operator(door, peer, request) {
+            let words = "A server is emptied from its own machine, from the [admin] networks of its configuration, or by its admin listener.";
+            return refused(refusal, "may not empty the server", words);
+        }
+        let drains = match request.method {
+            Method::Post => true,
+            Method::Delete => false,
+            _ => {
+                let words = "Empty the server with POST; DELETE undoes it.";
+                return problem(405, "method not allowed", words)
+                    .with_header("Allow", "POST, DELETE, OPTIONS");
+            }
+        };
+        if drains && self.status().is_none() {
+            let words = "It is not one of several that find each other by [cluster] nats: what comes would have no other place.";
+            return problem(409, "this server is alone", words);
+        }
+        hub.drain(drains);
+        tracing::info!(%peer, drains, "the server is told to be emptied, or not any more");
+        json(&Drain::of(hub))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,18 +171,48 @@ impl Membership {
         let directory = hub.places();
         let places =
             directory.entries().map(|(pattern, server)| StaticPlace { pattern, server: server.to_string() });
-        Report { places: places.collect(), status: self.status() }
+        Report {
+            places: places.collect(),
+            status: self.status(),
+            drain: Drain::of(hub),
+            pulled: hub.pulled(),
+        }
     }
 
     /// Adds its metrics to those of the server.
-    #[cfg_attr(not(feature = "cluster"), expect(clippy::unused_self, reason = "there is nothing to tell"))]
-    pub(super) fn expose(&self, text: &mut String) {
+    pub(super) fn expose(&self, hub: &Hub, text: &mut String) {
         #[cfg(feature = "cluster")]
         if let Some(member) = self.member() {
             expose(&member.figures(), text);
+            expose_pulls(hub, text);
         }
         #[cfg(not(feature = "cluster"))]
-        let _ = text;
+        let _ = (self, hub, text);
+    }
+}
+
+/// What is pulled from other servers, and why some of them were passed over.
+#[cfg(feature = "cluster")]
+fn expose_pulls(hub: &Hub, text: &mut String) {
+    use std::fmt::Write as _;
+    let pulled = hub.pulled();
+    let name = "glassline_cluster_streams_pulled";
+    let _ = write!(
+        text,
+        "# HELP {name} Streams that come from other servers, by how many of those they have passed.\n# TYPE {name} gauge\n"
+    );
+    for hops in 1..=HOPS_MAX {
+        let count = pulled.iter().filter(|pulled| pulled.hops == Some(hops)).count();
+        let _ = writeln!(text, "{name}{{hops=\"{hops}\"}} {count}");
+    }
+    let name = "glassline_cluster_passed_over_total";
+    let _ = write!(
+        text,
+        "# HELP {name} Times that a server which carries a stream gave nothing of it, so that the one with its publisher was asked.\n\
+         # TYPE {name} counter\n"
+    );
+    for (reason, count) in hub.passed_over() {
+        let _ = writeln!(text, "{name}{{reason=\"{reason}\"}} {count}");
     }
 }
 
@@ -194,6 +283,7 @@ impl State {
             replicas: config.replicas,
             node,
             address,
+            public: config.public_address(),
             zone: config.zone.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -234,6 +324,16 @@ impl glassline_cluster::Server for Here {
 
     fn viewers(&self) -> u64 {
         self.0.viewers()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.0.is_draining()
+    }
+
+    fn carried(
+        &self,
+    ) -> std::collections::BTreeMap<glassline_delivery::policy::StreamName, glassline_cluster::Carried> {
+        self.0.carried()
     }
 
     fn give_up(&self, name: &glassline_delivery::policy::StreamName) {

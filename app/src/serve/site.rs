@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
-use super::cluster::Membership;
+use super::cluster::{self, Membership};
 use super::events::{self, Client, Events};
 use super::record::Recording;
 use super::webhooks::Webhooks;
@@ -131,7 +131,7 @@ impl PageSite {
                 let recording = self.recording.get().map(|recording| &**recording);
                 let mut text =
                     metrics::exposition(hub, &statuses, &self.alarms, &self.webhooks.status(), recording);
-                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(&mut text));
+                self.cluster.get().into_iter().for_each(|cluster| cluster.expose(hub, &mut text));
                 Response::ok(metrics::MEDIA_TYPE, text)
             }
             "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
@@ -218,6 +218,10 @@ impl Site for PageSite {
                     (_, Some(recording)) => recording.act(request, door, peer, hub),
                 }
             }
+            _ if request.path == cluster::DRAIN => match (door, self.cluster.get()) {
+                (ListenerRole::Public, _) | (_, None) => not_here(),
+                (_, Some(cluster)) => cluster.act(request, door, peer, hub),
+            },
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if request.path == purge::PATH => match door {
                 ListenerRole::Public => not_here(),

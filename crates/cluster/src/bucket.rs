@@ -194,6 +194,10 @@ impl Bucket {
                     }
                 }
                 Request::Get { key } => get(&store, &key).await,
+                Request::Remove { key } => match store.delete(key.to_string()).await {
+                    Ok(()) => Answer::Absent,
+                    Err(error) => failed(&key, &error),
+                },
             }
         }
     }

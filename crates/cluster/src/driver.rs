@@ -5,7 +5,7 @@ use crate::bucket::{Bucket, BucketError, Told, value_of};
 use crate::member::{Member, Server};
 use async_nats::jetstream::kv::{Entry, Watch, WatcherError};
 use futures_util::{FutureExt, StreamExt};
-use glassline_delivery::ownership::{Answer, Key, NodeEntry, Output, StreamEntry};
+use glassline_delivery::ownership::{Answer, CarriageEntry, Key, NodeEntry, Output, StreamEntry};
 use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -294,6 +294,7 @@ impl<'a> Driver<'a> {
                 let unread = value.and_then(|value| match &key {
                     Key::Node(_) => NodeEntry::read(value).err(),
                     Key::Stream(_) => StreamEntry::read(value).err(),
+                    Key::Carries(_) => CarriageEntry::read(value).err(),
                 });
                 match unread {
                     Some(error) => self.tell_unread(&entry.key, &error.to_string()),
@@ -325,14 +326,16 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Tells the registry's part which publishers there are.
+    /// Tells the registry's part which publishers there are, and what is pulled from others.
     pub(crate) fn look(&self) {
         let Some(server) = self.server.upgrade() else { return };
         let now = self.now();
         let publishers: BTreeSet<StreamName> = server.publishers().into_iter().collect();
-        let viewers = server.viewers();
+        let (viewers, carried, drains) = (server.viewers(), server.carried(), server.is_draining());
         let mut ownership = self.member.ownership();
         ownership.describe(viewers, false, now);
+        ownership.drain(drains, now);
+        ownership.carry(carried, now);
         let known: BTreeSet<StreamName> = ownership.publishing().cloned().collect();
         for name in known.difference(&publishers) {
             ownership.release(name, now);
@@ -381,6 +384,7 @@ impl<'a> Driver<'a> {
         {
             let mut ownership = self.member.ownership();
             ownership.describe(0, true, now);
+            ownership.leave_carriages(now);
             for name in ownership.publishing().cloned().collect::<Vec<_>>() {
                 ownership.release(&name, now);
             }

@@ -1,8 +1,8 @@
 //! Servers that find each other's streams by a registry in NATS JetStream: a key-value bucket with an entry for each node and each
-//! stream.
+//! stream, and one for what each node pulls.
 //!
 //! ```text
-//! workers ─ Directory: find, may_publish ─► Member ◄─ lock ─► thread "cluster": Ownership, async-nats
+//! workers ─ Directory: find, holders, … ─► Member ◄─ lock ─► thread "cluster": Ownership, async-nats
 //!         ◄─ Server: give_up, follow ───────────────────────────┘        └─► bucket
 //! ```
 //! What is decided, `delivery::ownership` decides, by what it knows; the thread here hands it the registry's news and answers, and does
@@ -17,9 +17,9 @@ mod member;
 mod status;
 
 pub use bucket::is_bucket_name;
-pub use glassline_delivery::ownership::NodeName;
+pub use glassline_delivery::ownership::{Carried, NodeName};
 pub use member::{Member, Server};
-pub use status::{Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
+pub use status::{Carrier, Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
 
 use driver::Driver;
 use glassline_io::clock::Clock;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub node: NodeName,
     /// Where the other servers reach it: a URL, with the key that they need.
     pub address: String,
+    /// Where viewers reach it: a URL without a key.
+    pub public: String,
     /// Where it is.
     pub zone: String,
     /// The program's version.

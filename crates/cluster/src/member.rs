@@ -1,13 +1,15 @@
 //! What this server knows of the cluster, where all threads look at it.
 
 use crate::Settings;
-use crate::status::{Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
+use crate::status::{Carrier, Figures, NodeStatus, RegistryState, Status, StreamPlace, UnreadEntry};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::{self, EntryError, NodeEntry, NodeName, Ownership, Place, Run};
+use glassline_delivery::ownership::{
+    self, Carried, EntryError, Level, NodeEntry, NodeName, Ownership, Place, Run,
+};
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
-use glassline_streams::{Directory, NameRefusal, Whereabouts};
+use glassline_streams::{Directory, Holder, NameRefusal, Whereabouts};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +26,8 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
 /// Streams that are told of in a row while all that ask for a stream wait.
 const STREAMS_A_TURN: usize = 512;
+/// The same of servers, each of which may pull some hundred streams.
+const NODES_A_TURN: usize = 8;
 /// How long another server of this one's name is told of after it was last heard: three leases.
 const TWIN_LASTS: Duration = Duration::from_millis(4500);
 /// How long a publisher may take from being let in to being seen.
@@ -38,6 +42,12 @@ pub trait Server: Send + Sync {
 
     /// Viewers of all streams.
     fn viewers(&self) -> u64;
+
+    /// Whether it is emptied.
+    fn is_draining(&self) -> bool;
+
+    /// The streams that are pulled from other servers, and may be given on.
+    fn carried(&self) -> BTreeMap<StreamName, Carried>;
 
     /// Another node has the stream: a publisher of it here ends, and viewers here get it from there.
     fn give_up(&self, name: &StreamName);
@@ -86,6 +96,8 @@ impl Member {
             version: settings.version.clone(),
             viewers: 0,
             is_leaving: false,
+            public: settings.public.clone(),
+            is_draining: false,
         };
         Member {
             run,
@@ -192,6 +204,29 @@ impl Member {
         registry
     }
 
+    /// The servers that say they pull a stream, by its name.
+    fn carriers(&self, now: Time) -> BTreeMap<StreamName, Vec<Carrier>> {
+        let mut carriers = BTreeMap::<StreamName, Vec<Carrier>>::new();
+        for first in (0..).step_by(NODES_A_TURN) {
+            let ownership = self.ownership();
+            let mut is_over = true;
+            for entry in ownership.carriages().skip(first).take(NODES_A_TURN) {
+                is_over = false;
+                if !ownership.is_alive(&entry.run, now) {
+                    continue;
+                }
+                for (name, Carried { hops, .. }) in &entry.streams {
+                    let carrier = Carrier { node: entry.run.node.to_string(), hops: *hops };
+                    carriers.entry(name.clone()).or_default().push(carrier);
+                }
+            }
+            if is_over {
+                break;
+            }
+        }
+        carriers
+    }
+
     /// What there is to tell.
     pub fn status(&self) -> Status {
         let now = self.clock.now();
@@ -209,12 +244,15 @@ impl Member {
             viewers: entry.viewers,
             alive,
             leaving: entry.is_leaving,
+            draining: entry.is_draining,
         };
         let nodes = nodes.into_iter().map(node).collect();
+        let mut carriers = self.carriers(now);
         let (mut streams, mut unread) = (Vec::new(), Vec::new());
         self.each_stream(now, |name, seen| match seen {
             Ok((node, epoch, live)) => {
-                streams.push(StreamPlace { name: name.to_string(), node: node.to_string(), epoch, live });
+                let (node, carriers) = (node.to_string(), carriers.remove(name).unwrap_or_default());
+                streams.push(StreamPlace { name: name.to_string(), node, epoch, live, carriers });
             }
             Err(error) => unread.push(UnreadEntry { name: name.to_string(), error: error.to_string() }),
         });
@@ -292,6 +330,23 @@ impl Directory for Member {
 
     fn is_complete(&self) -> bool {
         self.ownership().was_listed()
+    }
+
+    fn holders(&self, name: &StreamName, level: Level, from: Option<&NodeName>) -> Vec<Holder> {
+        let holders = self.ownership().holders(name, level, from, self.clock.now());
+        let holder = |holder: ownership::Holder| {
+            let url = holder.address.parse::<Url>().ok()?;
+            Some(Holder { node: holder.node, url, hops: holder.hops })
+        };
+        holders.into_iter().filter_map(holder).collect()
+    }
+
+    fn may_carry(&self, node: &NodeName) -> bool {
+        self.ownership().may_carry(node, self.clock.now())
+    }
+
+    fn refuge(&self, name: &StreamName) -> Option<Url> {
+        self.ownership().refuge(name, self.clock.now())?.public.parse().ok()
     }
 
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal> {

@@ -10,6 +10,7 @@ fn member() -> Member {
         replicas: 1,
         node: NodeName::parse("a").unwrap(),
         address: "http://node:hush@h".to_owned(),
+        public: String::new(),
         zone: String::new(),
         version: String::new(),
     };
@@ -25,10 +26,12 @@ fn other(incarnation: u64) -> NodeEntry {
     NodeEntry {
         run: Run { node: NodeName::parse("b").unwrap(), incarnation },
         address: "http://node:hush@b:8080".to_owned(),
+        public: String::new(),
         zone: "there".to_owned(),
         version: "1".to_owned(),
         viewers: 3,
         is_leaving: false,
+        is_draining: false,
     }
 }
 

@@ -46,6 +46,8 @@ pub struct NodeStatus {
     pub alive: bool,
     /// It is about to end.
     pub leaving: bool,
+    /// It is emptied.
+    pub draining: bool,
     /// It is the one that tells this.
     pub own: bool,
 }
@@ -61,6 +63,17 @@ pub struct StreamPlace {
     pub epoch: u64,
     /// The publisher is there, and the server too.
     pub live: bool,
+    /// The servers that say they pull it and give it on.
+    pub carriers: Vec<Carrier>,
+}
+
+/// A server that pulls a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Carrier {
+    /// Its name.
+    pub node: String,
+    /// How many servers the stream has passed before it, the one with the publisher among them.
+    pub hops: u8,
 }
 
 /// An entry of the registry that is not read, and not written over.

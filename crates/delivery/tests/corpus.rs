@@ -9,6 +9,8 @@ mod archive_index;
 mod archive_log;
 #[path = "../../../fuzz/bodies/carried.rs"]
 mod carried;
+#[path = "../../../fuzz/bodies/cluster_entry.rs"]
+mod cluster_entry;
 #[path = "../../../fuzz/bodies/disk.rs"]
 mod disk;
 #[path = "../../../fuzz/bodies/download.rs"]
@@ -53,6 +55,11 @@ fn logs_of_recordings() {
 #[test]
 fn carried_streams() {
     corpus::run("carried", carried::run);
+}
+
+#[test]
+fn entries_of_a_cluster() {
+    corpus::run("cluster_entry", cluster_entry::run);
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Refused {
         match self {
             Refused::Access(refusal, action) => explain(*refusal, *action).0,
             Refused::Publishers(_) => 429,
-            Refused::Slot(AcquireError::TooMany { .. }) => 503,
+            Refused::Slot(AcquireError::TooMany { .. } | AcquireError::Draining) => 503,
             Refused::Slot(_) => 409,
             Refused::Full(full) => explain_full(*full).0,
             Refused::Absent(_) => 404,

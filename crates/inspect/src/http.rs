@@ -81,8 +81,25 @@ impl Response {
     /// # Errors
     /// Why there is no answer. An answer of any status is one.
     pub fn get(url: &Url, trust: Option<&Connector>, deadline: Time) -> Result<Response, HttpFailure> {
+        Response::ask(Method::Get, url, trust, deadline)
+    }
+
+    /// The same with another method and without a body.
+    ///
+    /// # Errors
+    /// As of [`Response::get`].
+    pub fn ask(
+        method: Method,
+        url: &Url,
+        trust: Option<&Connector>,
+        deadline: Time,
+    ) -> Result<Response, HttpFailure> {
         let (wire, poller) = open(url, trust)?;
-        Response::over(wire, poller, url.request(Method::Get), deadline)
+        let request = url.request(method);
+        // A server may wait for the body of a request that says nothing of its length (RFC 9110 §8.6).
+        let request =
+            if method == Method::Post { request.with_header("Content-Length", "0") } else { request };
+        Response::over(wire, poller, request, deadline)
     }
 
     /// Sends `request` over a connection that stands, and waits for the head of its answer.

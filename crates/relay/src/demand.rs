@@ -1,11 +1,13 @@
 //! Streams that are not here yet and that an upstream server may have. The first request for such a stream has it
 //! pulled; some time after its last viewer has gone, the pull ends.
 
+use crate::descent::{Descent, DescentHandover};
 use crate::hub::Hub;
 use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
 use glassline_delivery::fill::{Failure, Object, Via};
 use glassline_delivery::http1::Url;
+use glassline_delivery::ownership::{Level, Stay};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
@@ -13,7 +15,7 @@ use glassline_edge::{Edge, Growing, Wake};
 use glassline_io::poll::Waker;
 use glassline_media::Time;
 use glassline_streams::status::SourceState;
-use glassline_streams::{Live, StaticDirectory, Whereabouts};
+use glassline_streams::{Holder, Live, StaticDirectory, Whereabouts};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -38,9 +40,11 @@ pub(super) struct Demands {
     waker: Mutex<Option<Waker>>,
 }
 
-struct Demand {
+pub(super) struct Demand {
     /// Without `via`, which is told when the table of sources is made: this server's name may be another by then.
     pull: Pull,
+    /// The servers of the cluster from which it comes.
+    pub(super) descent: Descent,
     /// The servers by which the request came that began it, so that servers which ask each other in a circle find it; none once the
     /// stream has begun, as what is asked then is asked for this server's own viewers.
     came_by: Via,
@@ -63,22 +67,55 @@ pub(super) struct DemandHandover {
     mux: Mux,
     #[serde(default)]
     is_elsewhere: bool,
+    #[serde(default)]
+    descent: DescentHandover,
+}
+
+/// Where a stream is pulled from.
+struct Plan {
+    /// The source, then its alternates; at least one.
+    urls: Vec<Url>,
+    /// The same as servers of the cluster, where its registry names them.
+    holders: Vec<Holder>,
+    epoch: u64,
 }
 
 impl Demand {
     fn new(pull: Pull, is_elsewhere: bool, hub: &Hub, now: Time) -> Demand {
         let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
         let came_by = Via::default();
-        Demand { pull, came_by, is_elsewhere, waiting, watched_at: now, gives_way_since: None }
+        let descent = Descent::default();
+        Demand { pull, descent, came_by, is_elsewhere, waiting, watched_at: now, gives_way_since: None }
     }
 
-    fn is_pulled(&self) -> bool {
+    pub(super) fn is_pulled(&self) -> bool {
         self.gives_way_since.is_none()
+    }
+
+    /// It comes from these servers from now on.
+    fn turn_to(&mut self, pull: Pull, holders: Vec<Holder>, epoch: u64) {
+        (self.pull, self.is_elsewhere) = (pull, true);
+        (self.descent.holders, self.descent.epoch, self.descent.from) = (holders, epoch, None);
+    }
+}
+
+impl Plan {
+    fn pull(&self, edge: &Edge, name: &StreamName, mux: Mux) -> Option<Pull> {
+        let (first, alternates) = self.urls.split_first()?;
+        let (source, ca) = (Source::Http(first.clone()), edge.settings().ca.clone());
+        Some(Pull {
+            name: name.clone(),
+            source,
+            alternates: alternates.to_vec(),
+            mux: Some(mux),
+            ca,
+            via: None,
+        })
     }
 }
 
 impl Demands {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
         // Whole after every single change.
         self.demands.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,11 +218,10 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || (self.has_source(name) && !is_elsewhere) {
             return None;
         }
-        let mut urls = self.servers_of(&edge, name, mux)?.into_iter();
-        let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
-        let ca = edge.settings().ca.clone();
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
-        let demand = Demand { came_by: via.clone(), ..Demand::new(pull, is_elsewhere, self, now) };
+        let plan = self.plan(&edge, name, mux, &Descent::default())?;
+        let pull = plan.pull(&edge, name, mux)?;
+        let descent = Descent { holders: plan.holders, epoch: plan.epoch, ..Descent::default() };
+        let demand = Demand { came_by: via.clone(), descent, ..Demand::new(pull, is_elsewhere, self, now) };
         let waiting = Arc::clone(&demand.waiting);
         demands.insert(name.clone(), demand);
         drop(demands);
@@ -200,11 +236,17 @@ impl Hub {
     }
 
     /// Where the stream `name` of `mux` is pulled from: from the servers that the cluster names, or else from the upstream servers.
-    fn servers_of(&self, edge: &Edge, name: &StreamName, mux: Mux) -> Option<Vec<Url>> {
+    fn plan(&self, edge: &Edge, name: &StreamName, mux: Mux, descent: &Descent) -> Option<Plan> {
         // A stream has one name here, whatever host a request names: the first request must not choose its servers.
         let path = format!("/live/{name}.{}", mux.extension());
+        let (mut holders, mut epoch) = (Vec::new(), 0);
         let (servers, target) = match self.whereabouts(name) {
-            Whereabouts::At { servers, .. } => (servers, path),
+            Whereabouts::At { servers, epoch: of } => {
+                let from = descent.holder().map(|holder| &holder.node);
+                (holders, epoch) = (self.holders(name, descent.level, from), of);
+                let named = holders.iter().map(|holder| holder.url.clone());
+                (if holders.is_empty() { servers } else { named.collect() }, path)
+            }
             Whereabouts::Here | Whereabouts::Away { .. } => return None,
             Whereabouts::Unknown => {
                 let located = edge.locate(None, &path, "")?;
@@ -213,7 +255,7 @@ impl Hub {
             }
         };
         let at = |server: &Url| server.at(&format!("{}{target}", server.target().trim_end_matches('/')));
-        Some(servers.iter().map(at).collect())
+        Some(Plan { urls: servers.iter().map(at).collect(), holders, epoch })
     }
 
     /// The stream `name` is at another server than before, or at one for the first time: what is pulled of it comes from there, and
@@ -227,7 +269,11 @@ impl Hub {
             // What is left of one that has ended here would be given in place of the other server's.
             self.leave_presentation(name);
         }
+        let turn = self.pulls().live_turn(name);
         let mut demands = self.demands.lock();
+        // Servers that were behind this one while it had the publisher are still: it is no farther away than they have been told.
+        let of_owner = Descent { level: Level::of(1), ..Descent::default() };
+        let descent = demands.get(name).map_or(of_owner, |demand| demand.descent.clone());
         let mux = match (demands.get(name), live) {
             (Some(demand), _) if !demand.is_pulled() => return,
             (Some(demand), _) => demand.pull.mux.unwrap_or_default(),
@@ -244,16 +290,36 @@ impl Hub {
             }
             (None, None) => return,
         };
-        let Some(mut urls) = self.servers_of(&edge, name, mux).map(Vec::into_iter) else { return };
-        let Some(first) = urls.next() else { return };
-        let (source, alternates, ca) = (Source::Http(first), urls.collect(), edge.settings().ca.clone());
-        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+        let Some(plan) = self.plan(&edge, name, mux, &descent) else { return };
+        let Some(pull) = plan.pull(&edge, name, mux) else { return };
+        let Plan { holders, epoch, .. } = plan;
         let is_full = demands.len() >= DEMANDS_MAX;
         match demands.get_mut(name) {
+            Some(demand) if demand.is_elsewhere && !holders.is_empty() => {
+                // What comes goes on, and what has just been asked for is waited for.
+                match self.stays(&demand.descent, &holders, epoch) {
+                    Stay::Anew => {
+                        demand.descent.epoch = epoch;
+                        return;
+                    }
+                    Stay::Still => return,
+                    Stay::Turn if demand.pull == pull => {
+                        let descent = &mut demand.descent;
+                        (descent.holders, descent.epoch, descent.from) = (holders, epoch, turn);
+                        return;
+                    }
+                    Stay::Turn => {}
+                }
+                demand.turn_to(pull, holders, epoch);
+            }
             Some(demand) if demand.pull == pull && demand.is_elsewhere => return,
-            Some(demand) => (demand.pull, demand.is_elsewhere) = (pull, true),
+            Some(demand) => demand.turn_to(pull, holders, epoch),
             None if is_full => return,
-            None => drop(demands.insert(name.clone(), Demand::new(pull, true, self, now))),
+            None => {
+                let mut demand = Demand::new(pull, true, self, now);
+                demand.descent = Descent { holders, epoch, ..descent };
+                demands.insert(name.clone(), demand);
+            }
         }
         drop(demands);
         tracing::info!(stream = %name, "the stream is at another server of the cluster now: it is pulled from there");
@@ -294,7 +360,7 @@ impl Hub {
     /// Ends the pull of the stream `name`, and the stream, where no server has it.
     fn end_unplaced(&self, name: &StreamName, mux: Mux) {
         let Some(edge) = self.edge() else { return };
-        if self.servers_of(&edge, name, mux).is_some() {
+        if self.plan(&edge, name, mux, &Descent::default()).is_some() {
             return;
         }
         let live = self.streams.find(name);
@@ -323,8 +389,9 @@ impl Hub {
     pub(super) fn demands_left(&self) -> Vec<DemandHandover> {
         let left = |(name, demand): (&StreamName, &Demand)| {
             let Pull { source, alternates, mux, .. } = demand.pull.clone();
-            let (name, is_elsewhere) = (name.to_string(), demand.is_elsewhere);
-            Some(DemandHandover { name, source, alternates, mux: mux?, is_elsewhere })
+            let (name, is_elsewhere, descent) =
+                (name.to_string(), demand.is_elsewhere, demand.descent.left());
+            Some(DemandHandover { name, source, alternates, mux: mux?, is_elsewhere, descent })
         };
         self.demands.lock().iter().filter(|(_, demand)| demand.is_pulled()).filter_map(left).collect()
     }
@@ -333,14 +400,16 @@ impl Hub {
     pub(super) fn inherit_demands(&self, left: Vec<DemandHandover>) {
         let (settings, now) = (self.settings(), self.clock.now());
         let Some(upstream) = &settings.upstream else { return };
-        for DemandHandover { name, source, alternates, mux, is_elsewhere } in
+        for DemandHandover { name, source, alternates, mux, is_elsewhere, descent } in
             left.into_iter().take(DEMANDS_MAX)
         {
             let Some(name) = StreamName::parse(&name) else { continue };
             if is_elsewhere || !self.has_source(&name) {
                 let ca = upstream.ca.clone();
                 let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
-                self.demands.lock().insert(name, Demand::new(pull, is_elsewhere, self, now));
+                let descent = Descent::inherited(descent);
+                let demand = Demand { descent, ..Demand::new(pull, is_elsewhere, self, now) };
+                self.demands.lock().insert(name, demand);
             }
         }
         self.rearrange_pulls();
@@ -365,6 +434,20 @@ impl Hub {
             let status = pulls.status(name, now);
             status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
         };
+        // What was pulled from may have died, or has turned to another owner meanwhile.
+        let registered = |(name, demand): (&StreamName, &Demand)| {
+            let Descent { holders, epoch, .. } = &demand.descent;
+            let loses = holders.is_empty() || self.loses_carrier(&demand.descent);
+            (demand.is_pulled() && demand.is_elsewhere).then(|| (name.clone(), *epoch, loses))
+        };
+        let registered: Vec<_> = self.demands.lock().iter().filter_map(registered).collect();
+        for (name, known, loses) in registered {
+            let is_known =
+                |whereabouts| matches!(whereabouts, Whereabouts::At { epoch, .. } if epoch == known);
+            if loses || !is_known(self.whereabouts(&name)) {
+                self.follow(&name);
+            }
+        }
         let (mut ended, mut changed) = (Vec::new(), Vec::new());
         let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
         let sourced = names.iter().filter(|name| self.has_source(name));

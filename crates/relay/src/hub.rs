@@ -6,6 +6,7 @@ use crate::certificates::Certificates;
 use crate::configuration::Configuration;
 use crate::counters::RelayCounters;
 use crate::demand::Demands;
+use crate::descent::PassedOver;
 use crate::descriptors::Division;
 use crate::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::inboxes::Inboxes;
@@ -24,7 +25,7 @@ use crate::{ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::pull::Policy;
+use glassline_delivery::pull::{Policy, PullError};
 use glassline_delivery::stream::{Mux, Pacing};
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
@@ -40,7 +41,7 @@ use glassline_streams::{AcquireError, Directory, Live, News, Observer, Publisher
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ pub struct Hub {
     recorder: OnceLock<Arc<dyn Recorder>>,
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
+    pub(super) passed_over: PassedOver,
+    /// This server is emptied.
+    pub(super) drains: AtomicBool,
     pub(super) ingests: Ingests,
     pub(super) long_answers: LongAnswers,
     pub(super) object_waits: Waits,
@@ -132,6 +136,8 @@ impl Hub {
             recorder: OnceLock::new(),
             presentations: PresentationStores::default(),
             demands: Demands::default(),
+            passed_over: PassedOver::default(),
+            drains: AtomicBool::new(false),
             ingests: Ingests::default(),
             long_answers: LongAnswers::default(),
             object_waits: Waits::default(),
@@ -527,6 +533,14 @@ impl Sources for Hub {
 
     fn set_waker(&self, waker: Waker) {
         self.demands.set_waker(waker);
+    }
+
+    fn hops_limit(&self, name: &StreamName, turn: usize) -> Option<u8> {
+        self.pull_limit(name, turn)
+    }
+
+    fn note_attempt(&self, names: &[StreamName], turn: usize, outcome: Result<(), &PullError>) {
+        self.note_pull(names, turn, outcome);
     }
 }
 

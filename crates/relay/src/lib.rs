@@ -19,11 +19,13 @@
 
 mod access;
 mod blocks;
+mod carrying;
 mod certificates;
 mod configuration;
 mod connection;
 mod counters;
 mod demand;
+mod descent;
 mod descriptors;
 mod entitled;
 mod entrance;
@@ -57,6 +59,7 @@ mod worker;
 mod worker_load;
 
 pub use access::Access;
+pub use descent::Pulled;
 pub use descriptors::DescriptorNeed;
 pub use first_bytes::FirstByteReport;
 pub use glassline_doors::output::Output;

@@ -2,9 +2,10 @@
 //! another server has its name.
 
 use crate::hub::Hub;
+use glassline_delivery::ownership::{Level, NodeName};
 use glassline_delivery::policy::StreamName;
 use glassline_streams::{
-    AcquireError, Directory, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
+    AcquireError, Directory, Holder, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
 };
 use std::sync::{Arc, PoisonError};
 
@@ -44,6 +45,14 @@ impl Hub {
         }
     }
 
+    /// The servers from which the stream `name` may be pulled, nearest first, where the registry knows them.
+    pub(super) fn holders(&self, name: &StreamName, level: Level, from: Option<&NodeName>) -> Vec<Holder> {
+        if self.settings().places.server(name).is_some() {
+            return Vec::new();
+        }
+        self.directory().map_or_else(Vec::new, |directory| directory.holders(name, level, from))
+    }
+
     /// Whether a publisher may have the slot that it asks for. Where it may, and the stream is pulled from another server of the
     /// cluster, the publisher takes the pull's place.
     pub(super) fn admit_publisher(&self, slot_request: &mut SlotRequest<'_>) -> Result<(), AcquireError> {
@@ -52,6 +61,10 @@ impl Hub {
         let is_encoder = || self.settings().reserved.contains(name);
         if is_inside && self.pulls_on_demand(name) && !is_encoder() {
             return Ok(());
+        }
+        // What the configuration makes here has no other place.
+        if !is_inside && self.is_draining() {
+            return Err(AcquireError::Draining);
         }
         let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };
         if let Some(server) = self.settings().places.server(name) {

@@ -1,6 +1,7 @@
 //! Where the streams are that are not here: other servers of the same cluster.
 
 use glassline_delivery::http1::Url;
+use glassline_delivery::ownership::{Level, NodeName};
 use glassline_delivery::policy::StreamName;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +29,17 @@ pub enum Whereabouts {
     },
 }
 
+/// A server of the cluster that has a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// What it is called.
+    pub node: NodeName,
+    /// Where it is asked.
+    pub url: Url,
+    /// How many servers the stream has passed before it: 0 where its publisher is there.
+    pub hops: u8,
+}
+
 /// Why a name may not be published under, though no publisher here has it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
@@ -44,13 +56,30 @@ pub trait Directory: fmt::Debug + Send + Sync {
     /// Whether it knows of all streams that there are: a directory that has just begun does not.
     fn is_complete(&self) -> bool;
 
+    /// The servers from which the stream `name` may be pulled, in the order in which they are asked: one that pulls it already and is
+    /// nearer than the one that has its publisher goes before that one. Empty where that is told by [`Directory::find`] alone. `level` is
+    /// how far this server is from the publisher's so far, and `from` the server from which the stream comes: it is preferred.
+    fn holders(&self, _name: &StreamName, _level: Level, _from: Option<&NodeName>) -> Vec<Holder> {
+        Vec::new()
+    }
+
+    /// Whether the server may be pulled from, where another one has the stream, too: it is alive, and not emptied.
+    fn may_carry(&self, _node: &NodeName) -> bool {
+        true
+    }
+
+    /// Where a viewer of the stream `name` is sent while this server is emptied: the public address of another one that can serve it.
+    fn refuge(&self, _name: &StreamName) -> Option<Url> {
+        None
+    }
+
     /// Whether a publisher here may have `name`, as far as is known now; with `takes_over` also where another server has one.
     ///
     /// # Errors
     /// Why not, in words for people.
     fn may_publish(&self, name: &StreamName, takes_over: bool) -> Result<(), NameRefusal>;
 
-    /// A publisher has come, or one has gone.
+    /// A publisher has come, or one has gone, or what is pulled from other servers has changed.
     fn publishers_changed(&self);
 }
 

@@ -31,7 +31,7 @@ pub mod telemetry;
 mod test_streams;
 mod threads;
 
-pub use directory::{Directory, NameRefusal, StaticDirectory, Whereabouts};
+pub use directory::{Directory, Holder, NameRefusal, StaticDirectory, Whereabouts};
 pub use live::{
     Acquisition, ConnectionId, Flushed, Live, LiveState, PushError, SlatePlayed, SlateSettings,
     THREADS_BESIDE,

@@ -108,6 +108,9 @@ pub enum AcquireError {
         /// Why it is not this server's.
         why: NameRefusal,
     },
+    /// This server is emptied.
+    #[error("this server is emptied, and takes no new publisher")]
+    Draining,
     /// There are as many streams as the configuration allows.
     #[error("all {limit} streams that the configuration allows are in use")]
     TooMany {

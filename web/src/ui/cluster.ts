@@ -1,11 +1,10 @@
 /** The page `/cluster`: the servers that have streams of each other, as one of them sees it, for operators. */
 import { type Cluster, cluster, type ClusterNode } from "../cluster_api";
-import { byName, chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "../cluster_words";
+import { byName, carriersText, chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "../cluster_words";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { brand } from "./dashboard";
 import { element, setText } from "./dom";
-import { percent } from "./waits";
 
 const REFRESH_MS = 2000;
 /** Answers with more streams than this are long. */
@@ -102,29 +101,27 @@ class ClusterView {
   }
 
   private showNodes(nodes: readonly ClusterNode[]): void {
-    const hasLoad = nodes.some(({ load }) => typeof load === "number");
     const rows = [...nodes].sort((a, b) => byName.compare(a.name, b.name)).map((node) => {
       const { word, className } = nodeState(node);
       const name = (): Node => element("span", {}, node.name, node.own ? element("span", { class: "quiet" }, " (this one)") : null);
-      const load = typeof node.load === "number" ? percent(node.load) : "–";
-      return [name, badge(word, className), node.zone || "–", String(node.viewers), ...(hasLoad ? [load] : []), node.version, node.address];
+      return [name, badge(word, className), node.zone || "–", String(node.viewers), node.version, node.address];
     });
-    this.nodes.show(["Server", "State", "Zone", "Viewers", ...(hasLoad ? ["Load"] : []), "Version", "Address"], rows, JSON.stringify(nodes));
+    this.nodes.show(["Server", "State", "Zone", "Viewers", "Version", "Address"], rows, JSON.stringify(nodes));
   }
 
-  private showStreams({ streams = [], pulls = [], node = "" }: Cluster): void {
+  private showStreams({ streams = [], pulled = [], node = "" }: Cluster): void {
     const chosen = chosenStreams(streams, this.search.value);
     const shown = chosen.slice(0, SHOWN_STREAMS);
     this.search.hidden = streams.length < 10;
     const more = chosen.length > shown.length ? `the first ${shown.length} of ${chosen.length}` : `${chosen.length}`;
     setText(this.streamsHint, streams.length === 0 ? "none was published yet" : `${more}; live ones first`);
-    const byStream = new Map(pulls.map((pull) => [pull.stream, pull]));
-    const tellsPulls = pulls.length > 0;
+    const byStream = new Map(pulled.map((pull) => [pull.stream, pull]));
+    const tellsPulls = pulled.length > 0;
     const rows = shown.map((stream) => [
       stream.name, badge(stream.live ? "Live" : "Not live", stream.live ? "badge live" : "badge"), stream.node, String(stream.epoch),
-      ...(tellsPulls ? [stream.live ? wayText(stream, byStream.get(stream.name), node) : "–"] : []),
+      carriersText(stream), ...(tellsPulls ? [stream.live ? wayText(stream, byStream.get(stream.name), node) : "–"] : []),
     ]);
-    this.streams.show(["Stream", "State", "Server", "Epoch", ...(tellsPulls ? ["Way to here"] : [])], rows, JSON.stringify([shown, pulls, node]));
+    this.streams.show(["Stream", "State", "Server", "Epoch", "Carried by", ...(tellsPulls ? ["Way to here"] : [])], rows, JSON.stringify([shown, pulled, node]));
   }
 }
 

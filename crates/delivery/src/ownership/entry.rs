@@ -3,6 +3,7 @@
 //! ```text
 //! node/NODE      {"v":1,"node":…,"incarnation":…,"address":…,"zone":…}     renewed while the node runs
 //! stream/NAME    {"v":1,"node":…,"incarnation":…,"live":…}                 which node has the stream's publisher
+//! carries/NODE   {"v":1,"node":…,"incarnation":…,"streams":{NAME:[epoch,hops],…}}  which streams the node pulls and may give on
 //! ```
 //! The epoch of an owner is the revision that its claim was written with: the registry counts revisions, so that no other claim has the
 //! same one, whatever the claimant knew. Later entries of the same owner say it (`"epoch"`).
@@ -25,7 +26,7 @@ use std::fmt;
 use thiserror::Error;
 
 /// The form that is written, and the only one that is read.
-const FORM: u64 = 1;
+pub(super) const FORM: u64 = 1;
 /// The longest entry, in bytes.
 pub const VALUE_MAX_BYTES: usize = 4096;
 /// The longest address, zone or version in an entry, in bytes.
@@ -70,6 +71,8 @@ pub enum Key {
     Node(NodeName),
     /// A stream.
     Stream(StreamName),
+    /// What a node pulls.
+    Carries(NodeName),
 }
 
 impl Key {
@@ -77,6 +80,9 @@ impl Key {
     pub fn parse(text: &str) -> Option<Key> {
         if let Some(name) = text.strip_prefix("node/") {
             return NodeName::parse(name).map(Key::Node);
+        }
+        if let Some(name) = text.strip_prefix("carries/") {
+            return NodeName::parse(name).map(Key::Carries);
         }
         // A dot separates the tokens of a subject, of which none may be empty.
         let name = text.strip_prefix("stream/").filter(|name| !name.contains('.'))?;
@@ -89,6 +95,7 @@ impl fmt::Display for Key {
         match self {
             Key::Node(name) => write!(f, "node/{name}"),
             Key::Stream(name) => write!(f, "stream/{}", name.as_str().replace('.', "=2E")),
+            Key::Carries(name) => write!(f, "carries/{name}"),
         }
     }
 }
@@ -108,6 +115,10 @@ pub struct NodeEntry {
     pub viewers: u64,
     /// It is about to end: nothing begins there any more.
     pub is_leaving: bool,
+    /// Where viewers reach it, as a URL without a key; empty where it does not say.
+    pub public: String,
+    /// It is emptied: what runs there goes on, and nothing begins there that may begin elsewhere.
+    pub is_draining: bool,
 }
 
 /// Which node has a stream's publisher.
@@ -151,6 +162,10 @@ struct NodeForm<'a> {
     viewers: u64,
     #[serde(default)]
     leaving: bool,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    public: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    draining: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -168,7 +183,7 @@ struct FormNumber {
     v: u64,
 }
 
-fn check_form(value: &[u8]) -> Result<(), EntryError> {
+pub(super) fn check_form(value: &[u8]) -> Result<(), EntryError> {
     if value.len() > VALUE_MAX_BYTES {
         return Err(EntryError::TooLong);
     }
@@ -179,7 +194,7 @@ fn check_form(value: &[u8]) -> Result<(), EntryError> {
     }
 }
 
-fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
+pub(super) fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
     let node = NodeName::parse(node).ok_or(EntryError::Foreign)?;
     let digits = Some(incarnation)
         .filter(|text| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -188,7 +203,7 @@ fn run_of(node: &str, incarnation: &str) -> Result<Run, EntryError> {
     Ok(Run { node, incarnation })
 }
 
-fn written(form: &impl Serialize) -> Vec<u8> {
+pub(super) fn written(form: &impl Serialize) -> Vec<u8> {
     // Numbers, texts and Booleans can always be written.
     serde_json::to_vec(form).unwrap_or_default()
 }
@@ -216,7 +231,7 @@ impl NodeEntry {
     pub fn read(value: &[u8]) -> Result<NodeEntry, EntryError> {
         check_form(value)?;
         let form: NodeForm<'_> = serde_json::from_slice(value).map_err(|_| EntryError::Foreign)?;
-        let texts = [&form.address, &form.zone, &form.version];
+        let texts = [&form.address, &form.zone, &form.version, &form.public];
         let is_plain = |text: &str| text.len() <= TEXT_MAX_BYTES && !text.chars().any(char::is_control);
         if !texts.into_iter().all(|text| is_plain(text)) {
             return Err(EntryError::Foreign);
@@ -228,6 +243,8 @@ impl NodeEntry {
             version: form.version.into_owned(),
             viewers: form.viewers,
             is_leaving: form.leaving,
+            public: form.public.into_owned(),
+            is_draining: form.draining,
         })
     }
 
@@ -242,6 +259,8 @@ impl NodeEntry {
             version: self.version.as_str().into(),
             viewers: self.viewers,
             leaving: self.is_leaving,
+            public: self.public.as_str().into(),
+            draining: self.is_draining,
         })
     }
 }
@@ -281,14 +300,24 @@ mod tests {
     use proptest::prelude::*;
 
     fn node_entry() -> impl Strategy<Value = NodeEntry> {
-        ("[A-Za-z0-9_-]{1,64}", any::<u64>(), "[ -~äöü]{0,80}", "[a-z\"\\\\]{0,20}", any::<(u64, bool)>())
-            .prop_map(|(node, incarnation, address, zone, (viewers, is_leaving))| NodeEntry {
-                run: Run { node: NodeName::parse(&node).unwrap(), incarnation },
-                address,
-                zone,
-                version: "0.1.0".to_owned(),
-                viewers,
-                is_leaving,
+        (
+            "[A-Za-z0-9_-]{1,64}",
+            any::<u64>(),
+            "[ -~äöü]{0,80}",
+            "[a-z\"\\\\]{0,20}",
+            any::<(u64, bool, bool)>(),
+        )
+            .prop_map(|(node, incarnation, address, zone, (viewers, is_leaving, is_draining))| {
+                NodeEntry {
+                    run: Run { node: NodeName::parse(&node).unwrap(), incarnation },
+                    public: address.clone(),
+                    is_draining,
+                    address,
+                    zone,
+                    version: "0.1.0".to_owned(),
+                    viewers,
+                    is_leaving,
+                }
             })
     }
 
@@ -336,7 +365,8 @@ mod tests {
         let run = Run { node: NodeName::parse("a").unwrap(), incarnation: 1 };
         let address = "http://node:hush@h:81".to_owned();
         let (zone, version) = (String::new(), String::new());
-        let entry = NodeEntry { run, address, zone, version, viewers: 0, is_leaving: false };
+        let (public, viewers, is_leaving, is_draining) = (String::new(), 0, false, false);
+        let entry = NodeEntry { run, address, public, zone, version, viewers, is_leaving, is_draining };
         assert_eq!(NodeEntry::read(&entry.write()).unwrap().address, "http://node:hush@h:81");
         let shown = format!("{entry:?}");
         assert!(shown.contains("http://h:81") && !shown.contains("hush"), "{shown}");
@@ -346,9 +376,17 @@ mod tests {
 
     #[test]
     fn keys_of_others_are_none() {
-        for text in
-            ["stream/", "stream/a.b", "node/a.b", "stream/=2Ea", "stream/a/b", "streams/a", "node/", "lock"]
-        {
+        for text in [
+            "stream/",
+            "stream/a.b",
+            "node/a.b",
+            "stream/=2Ea",
+            "stream/a/b",
+            "streams/a",
+            "node/",
+            "lock",
+            "carries/a.b",
+        ] {
             assert_eq!(Key::parse(text), None, "{text}");
         }
     }

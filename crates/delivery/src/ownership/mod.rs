@@ -20,14 +20,21 @@
     )
 )]
 
+mod carriage;
+mod carrying;
+mod choice;
 mod entry;
 mod known;
 mod view;
 
+pub use carriage::{CarriageEntry, Carried};
+pub use carrying::Holder;
+pub use choice::{Candidate, HOPS_MAX, Level, Stay, answers, choose, refuge, stays};
 pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
 pub use view::Place;
 
 use crate::policy::StreamName;
+use carrying::Carrying;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -79,6 +86,11 @@ pub enum Request {
     },
     /// Reads an entry: the newest one, not what a replica has.
     Get {
+        /// Its key.
+        key: Key,
+    },
+    /// Removes an entry.
+    Remove {
         /// Its key.
         key: Key,
     },
@@ -184,6 +196,7 @@ struct Local {
 #[derive(Clone, Debug)]
 enum Pending {
     Lease,
+    Carriage,
     Claim { name: StreamName },
     Look { name: StreamName, revision: u64 },
     Release,
@@ -211,6 +224,7 @@ pub struct Ownership {
     own: NodeEntry,
     view: View,
     locals: BTreeMap<StreamName, Local>,
+    carrying: Carrying,
     pending: BTreeMap<u64, (Pending, Time)>,
     next_id: u64,
     renew_at: Time,
@@ -231,6 +245,7 @@ impl Ownership {
             own,
             view,
             locals: BTreeMap::new(),
+            carrying: Carrying::default(),
             pending: BTreeMap::new(),
             next_id: 1,
             renew_at: Time::NEVER,
@@ -254,7 +269,7 @@ impl Ownership {
             Stage::Waiting => self.lease_in_the_way(name),
             _ => None,
         });
-        requests.chain(locals).fold(self.renew_at, Time::min)
+        requests.chain(locals).fold(self.renew_at.min(self.carriage_due()), Time::min)
     }
 
     /// When the lease ends that keeps a publisher here waiting.
@@ -272,6 +287,7 @@ impl Ownership {
             self.handle_stream(&name, now);
         }
         self.decide_all(now);
+        self.begin_carrying(now);
     }
 
     /// What this node says of itself changes: it is told with the next renewal, and at once where the node is about to leave.
@@ -283,12 +299,21 @@ impl Ownership {
         }
     }
 
+    /// This node is emptied from now on, or not any more; it is told at once.
+    pub fn drain(&mut self, is_draining: bool, now: Time) {
+        let is_news = is_draining != std::mem::replace(&mut self.own.is_draining, is_draining);
+        if is_news && self.view.is_heard() {
+            self.renew(now);
+        }
+    }
+
     /// The registry is heard from now on: all entries that there are come as news, then [`Ownership::handle_listed`], and further ones as
     /// they are written. Or it is heard no longer. Answers and news of a connection before are not handed in any more.
     pub fn handle_connection(&mut self, is_heard: bool, now: Time) {
         self.view.set_heard(is_heard, now);
         if !is_heard {
             self.renew_at = Time::NEVER;
+            self.carrying.pause();
             return;
         }
         self.view.begin_list();
@@ -329,7 +354,11 @@ impl Ownership {
 
     /// An entry was written, or removed (`None`), with this revision. News may come late, twice, and out of order.
     pub fn handle_entry(&mut self, key: &Key, value: Option<&[u8]>, revision: u64, now: Time) {
-        match self.view.take(key, value, revision, now) {
+        let change = self.view.take(key, value, revision, now);
+        if *key == Key::Carries(self.own.run.node.clone()) {
+            self.hear_own_carriage(now);
+        }
+        match change {
             Change::None => {}
             Change::Dropped => self.counters.dropped = self.counters.dropped.saturating_add(1),
             Change::Stream(name) => self.handle_stream(&name, now),
@@ -345,6 +374,7 @@ impl Ownership {
         }
         match pending {
             Pending::Lease => {}
+            Pending::Carriage => self.carrying.handle_answer(&answer),
             Pending::Release => self.has_unreleased |= !matches!(answer, Answer::Written { .. }),
             Pending::Claim { name } => self.handle_claim(id, &name, answer, now),
             Pending::Look { name, revision } => self.handle_look(id, &name, revision, answer, now),
@@ -361,6 +391,7 @@ impl Ownership {
         if self.renew_at <= now {
             self.renew(now);
         }
+        self.write_carriage(now);
         self.decided_at = now;
         self.decide_all(now);
     }
@@ -606,6 +637,9 @@ impl Ownership {
     }
 }
 
+#[cfg(test)]
+#[path = "carrying_tests.rs"]
+mod carrying_tests;
 #[cfg(test)]
 #[path = "simulation_tests.rs"]
 mod simulation_tests;

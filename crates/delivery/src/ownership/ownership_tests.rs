@@ -12,6 +12,8 @@ fn node(text: &str, incarnation: u64) -> NodeEntry {
         version: "1".to_owned(),
         viewers: 0,
         is_leaving: false,
+        public: String::new(),
+        is_draining: false,
     }
 }
 

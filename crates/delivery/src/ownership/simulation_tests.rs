@@ -42,6 +42,11 @@ impl Bucket {
                 }
                 (key, value)
             }
+            Request::Remove { key } => {
+                self.revision += 1;
+                self.entries.insert(key.clone(), (None, self.revision));
+                return (Answer::Absent, None);
+            }
             Request::Get { key } => {
                 let found = self.entries.get(key);
                 let found = found.and_then(|(value, revision)| Some((value.clone()?, *revision)));
@@ -123,6 +128,8 @@ fn entry(number: usize, incarnation: u64) -> NodeEntry {
         version: "1".to_owned(),
         viewers: 0,
         is_leaving: false,
+        public: String::new(),
+        is_draining: false,
     }
 }
 

@@ -12,10 +12,11 @@
     )
 )]
 
+use super::carriage::{CarriageEntry, Carried};
 use super::entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry};
 use crate::policy::StreamName;
 use glassline_media::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -90,6 +91,10 @@ pub(super) struct View {
     own: Run,
     streams: BTreeMap<StreamName, KnownStream>,
     nodes: BTreeMap<NodeName, KnownNode>,
+    /// What each node pulls, with the entry's revision.
+    carriages: BTreeMap<NodeName, (CarriageEntry, u64)>,
+    /// The nodes that say so of each stream.
+    carriers: BTreeMap<StreamName, BTreeSet<NodeName>>,
     /// Since when the registry is heard; `None` while it is not.
     heard_since: Option<Time>,
     /// What the registry had when it was heard is still coming.
@@ -105,6 +110,8 @@ impl View {
             own,
             streams: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            carriages: BTreeMap::new(),
+            carriers: BTreeMap::new(),
             heard_since: None,
             is_listing: false,
             was_listed: false,
@@ -130,7 +137,71 @@ impl View {
         match key {
             Key::Node(name) => self.take_node(name, value, revision, now),
             Key::Stream(name) => self.take_stream(name, value, revision),
+            Key::Carries(name) => self.take_carriage(name, value, revision),
         }
+    }
+
+    fn take_carriage(&mut self, name: &NodeName, value: Option<&[u8]>, revision: u64) -> Change {
+        if self.carriages.get(name).is_some_and(|(_, known)| *known >= revision) {
+            return Change::None;
+        }
+        let read = value.map(|value| CarriageEntry::read(value).ok().filter(|entry| entry.run.node == *name));
+        match read {
+            Some(Some(entry)) if self.carriages.len() < NODES_MAX || self.carriages.contains_key(name) => {
+                self.forget_carriage(name);
+                for stream in entry.streams.keys() {
+                    self.carriers.entry(stream.clone()).or_default().insert(name.clone());
+                }
+                self.carriages.insert(name.clone(), (entry, revision));
+                Change::None
+            }
+            // What the node said before is not so any more, whatever it says now.
+            Some(_) => {
+                self.forget_carriage(name);
+                Change::Dropped
+            }
+            None => {
+                self.forget_carriage(name);
+                Change::None
+            }
+        }
+    }
+
+    fn forget_carriage(&mut self, name: &NodeName) {
+        let Some((entry, _)) = self.carriages.remove(name) else { return };
+        for stream in entry.streams.keys() {
+            let Some(carriers) = self.carriers.get_mut(stream) else { continue };
+            carriers.remove(name);
+            if carriers.is_empty() {
+                self.carriers.remove(stream);
+            }
+        }
+    }
+
+    /// What this node is known to pull, by the registry.
+    pub(super) fn carriage(&self, name: &NodeName) -> Option<&CarriageEntry> {
+        self.carriages.get(name).map(|(entry, _)| entry)
+    }
+
+    /// What each node is known to pull.
+    pub(super) fn carriages(&self) -> impl Iterator<Item = &CarriageEntry> {
+        self.carriages.values().map(|(entry, _)| entry)
+    }
+
+    /// The nodes that pull the stream from an owner of this epoch, and how; alive or not.
+    pub(super) fn carriers<'a>(
+        &'a self,
+        name: &'a StreamName,
+        epoch: u64,
+    ) -> impl Iterator<Item = (&'a NodeEntry, Carried)> {
+        let of = move |node: &'a NodeName| {
+            let (entry, _) = self.carriages.get(node)?;
+            let carried = entry.streams.get(name).filter(|carried| carried.epoch == epoch)?;
+            // Another run of the node has begun since.
+            let node = self.node(&entry.run.node).filter(|node| node.run == entry.run)?;
+            Some((node, *carried))
+        };
+        self.carriers.get(name).into_iter().flatten().filter_map(of)
     }
 
     fn take_node(&mut self, name: &NodeName, value: Option<&[u8]>, revision: u64, now: Time) -> Change {
@@ -196,6 +267,7 @@ impl View {
     pub(super) fn begin_list(&mut self) {
         self.streams.values_mut().for_each(|known| known.revision = 0);
         self.nodes.values_mut().for_each(|known| known.revision = 0);
+        self.carriages.values_mut().for_each(|(_, revision)| *revision = 0);
         self.is_listing = true;
     }
 
@@ -203,6 +275,10 @@ impl View {
     pub(super) fn end_list(&mut self) -> Vec<StreamName> {
         (self.is_listing, self.was_listed) = (false, true);
         self.nodes.retain(|_, known| known.revision > 0);
+        let gone = self.carriages.iter().filter(|(_, (_, revision))| *revision == 0);
+        for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.forget_carriage(&name);
+        }
         let gone = self.streams.iter_mut().filter(|(_, known)| known.revision == 0 && known.entry.is_some());
         gone.map(|(name, known)| {
             known.entry = None;

@@ -10,10 +10,12 @@ mod puller;
 mod rtsp_url;
 mod sdp_file;
 mod source;
+mod splice;
 
 pub use error::{PullError, UNTRUSTED_REMEDY};
 pub use media_type::stream_media_type;
-pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
+pub use puller::{Counts, Event, HOPS_FIELD, Output, Phase, Policy, Puller, hops_limit};
 pub use rtsp_url::RtspUrl;
 pub use sdp_file::SdpFile;
 pub use source::{Source, SourceError, UdpAddress};
+pub use splice::{Piece, Splice};

@@ -20,7 +20,7 @@
 use super::PullError;
 use crate::backoff::Backoff;
 use crate::http1::client::{self, Client, Head};
-use crate::http1::{Limits, Method, Url};
+use crate::http1::{Headers, Limits, Method, Url};
 use crate::metacube::{self, CONTENT_CODING, Flags, Metadata};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -124,6 +124,15 @@ pub struct Counts {
     pub garbage_bytes: u64,
 }
 
+/// The field of a request by which a server of a cluster asks for a stream only where it has passed fewer servers than the number says
+/// (`ownership::Level`).
+pub const HOPS_FIELD: &str = "Glassline-Hops";
+
+/// The limit that a request's fields have; `None` where they have none that can be read.
+pub fn hops_limit(headers: &Headers) -> Option<u8> {
+    headers.first(HOPS_FIELD).and_then(|text| text.trim().parse().ok())
+}
+
 /// Redirects followed in a row.
 const REDIRECT_LIMIT: usize = 5;
 /// Garbage in a row after which an upstream is given up: as for publishers.
@@ -154,6 +163,9 @@ pub struct Puller {
     /// By which servers the stream is asked for (`Via`, RFC 9110 §7.6.3).
     #[serde(default)]
     via: Option<String>,
+    /// The server answers only where the stream has passed fewer servers than this.
+    #[serde(default)]
+    hops_limit: Option<u8>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -188,6 +200,7 @@ impl Puller {
             turn: 0,
             failed_in_a_row: 0,
             via: None,
+            hops_limit: None,
         }
     }
 
@@ -203,7 +216,12 @@ impl Puller {
         self.via = via;
     }
 
-    /// Whom the next attempt asks, or this one does: 0 is the source, 1 the first alternate.
+    /// Has the next requests ask for the stream only where it has passed fewer servers than this ([`HOPS_FIELD`]).
+    pub fn set_hops_limit(&mut self, limit: Option<u8>) {
+        self.hops_limit = limit;
+    }
+
+    /// Which server the next attempt asks, or this one does: 0 is the source, 1 the first alternate.
     pub fn turn(&self) -> usize {
         self.turn
     }
@@ -263,6 +281,9 @@ impl Puller {
         let mut request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
         if let Some(via) = &self.via {
             request = request.with_header("Via", via);
+        }
+        if let Some(limit) = self.hops_limit {
+            request = request.with_header(HOPS_FIELD, &limit.to_string());
         }
         let client = Box::new(request.client(Limits::DEFAULT));
         self.outputs.push_back(Output::Send(request.without_body()));

@@ -352,3 +352,22 @@ proptest! {
         prop_assert_eq!(bench.puller.counts().failures, 3);
     }
 }
+
+#[test]
+fn a_limit_of_servers_passed_is_said_by_the_next_request_and_read_again() {
+    let mut bench = Bench::new("http://h/a.ts");
+    assert!(!bench.connect().contains(HOPS_FIELD));
+    bench.puller.handle_failure(PullError::Ended, bench.now);
+    bench.outputs();
+    bench.puller.set_hops_limit(Some(2));
+    let request = bench.connect();
+    assert!(request.contains("\r\nGlassline-Hops: 2\r\n"), "{request}");
+    let limit = |value: &str| {
+        let request = crate::http1::access::tests::request("GET / HTTP/1.1", &format!("Host: h\r\n{value}"));
+        hops_limit(&request.headers)
+    };
+    assert_eq!(limit("glassline-hops: 2\r\n"), Some(2));
+    for none in ["", "Glassline-Hops: 256\r\n", "Glassline-Hops: -1\r\n", "Glassline-Hops: x\r\n"] {
+        assert_eq!(limit(none), None, "{none}");
+    }
+}

@@ -29,7 +29,7 @@ use datagrams::{Datagrams, DatagramsState};
 use described::DescribedSource;
 use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::pull::{Policy, PullError, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker, Wakeup};
@@ -79,6 +79,15 @@ pub trait Sources: Server {
 
     /// The thread is woken by this where the table has changed.
     fn set_waker(&self, waker: Waker);
+
+    /// What is asked of server number `turn` of the stream `name` (the source is 0, its alternates follow): that it has passed fewer
+    /// servers than this.
+    fn hops_limit(&self, _name: &StreamName, _turn: usize) -> Option<u8> {
+        None
+    }
+
+    /// Server number `turn` of these streams has begun to send, or does not, for this reason.
+    fn note_attempt(&self, _names: &[StreamName], _turn: usize, _outcome: Result<(), &PullError>) {}
 }
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.
@@ -347,7 +356,8 @@ impl Fetcher {
 
     /// Pulls what the server's entries name and nothing else. What is pulled already goes on.
     pub fn rearrange(&mut self) {
-        let (entries, policy) = (self.server.pulls(), self.server.policy());
+        let (entries, policy, now) = (self.server.pulls(), self.server.policy(), self.server.clock().now());
+        let mut former = Vec::new();
         self.table = Arc::clone(&entries);
         // The files may hold other authorities by now.
         self.trust = Trust::default();
@@ -359,13 +369,20 @@ impl Fetcher {
                 .as_ref()
                 .is_some_and(|fetch| !entries.iter().any(|entry| Arc::ptr_eq(entry, fetch.entry())))
             {
-                *fetch = None;
+                former.extend(fetch.take());
             }
         }
         for entry in entries.iter() {
             if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(entry, fetch.entry())) {
                 let index = self.fetches.len();
-                self.fetches.push(Some(Fetch::new(&*self.server, index, Arc::clone(entry), policy)));
+                let mut fetch = Fetch::new(&*self.server, index, Arc::clone(entry), policy);
+                let is_same = |former: &mut Fetch| former.entry().names == entry.names;
+                if let Fetch::Http(upstream) = &mut fetch
+                    && let Some(Fetch::Http(former)) = former.extract_if(.., is_same).next()
+                {
+                    upstream.adopt(*former, now);
+                }
+                self.fetches.push(Some(fetch));
             }
         }
     }

@@ -206,6 +206,12 @@ impl PullTable {
         self.by_name.get(name).map(|index| self.entries[*index].status(now))
     }
 
+    /// The number of the server that sends the stream `name`: 0 is the source, its alternates follow. `None` where none sends.
+    pub fn live_turn(&self, name: &StreamName) -> Option<usize> {
+        let note = self.entries[*self.by_name.get(name)?].lock();
+        (note.phase == Phase::Live).then_some(note.turn)
+    }
+
     /// Why the source of the stream `name` has never come and cannot, however often it is asked; `None` where it has come, or may.
     pub fn refusal(&self, name: &StreamName) -> Option<SourceRefusal> {
         let note = self.entries[*self.by_name.get(name)?].lock().clone();

@@ -10,7 +10,7 @@ use crate::wire::Wire;
 use glassline_delivery::http1::Url;
 use glassline_delivery::metacube::{Flags, Metadata};
 use glassline_delivery::pull::{self, Event, Output, Policy, PullError, Puller};
-use glassline_delivery::stream::Block;
+use glassline_delivery::stream::{Block, Mux};
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve;
 use glassline_io::tcp::Connection;
@@ -153,10 +153,19 @@ impl Upstream {
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
-        self.puller.poll_timeout().unwrap_or(Time::NEVER)
+        let held_until = self.slots.held_until().unwrap_or(Time::NEVER);
+        self.puller.poll_timeout().unwrap_or(Time::NEVER).min(held_until)
+    }
+
+    /// Goes on with the streams of another source that was asked for them until now.
+    pub(super) fn adopt(&mut self, former: Upstream, now: Time) {
+        self.slots.adopt(former.slots, now);
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut PullContext<'_>) {
+        if self.slots.held_until().is_some_and(|until| until <= context.now) {
+            self.slots.release();
+        }
         self.puller.handle_timeout(context.now);
         self.settle(context);
     }
@@ -261,6 +270,10 @@ impl Upstream {
                 }
             }
             self.puller.set_via(self.entry.via());
+            let name = self.entry.names.first();
+            let limit = name.and_then(|name| context.server.hops_limit(name, self.puller.turn()));
+            self.puller.set_hops_limit(limit);
+            self.slots.set_spliced(limit.is_some() && self.entry.mux == Mux::MpegTs);
             self.puller.handle_connected(context.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {
@@ -286,20 +299,20 @@ impl Upstream {
                 }
                 // Requests are sent where the connection opens; none is due at another time.
                 Output::Send(_) => {}
-                Output::Close => self.close(),
+                Output::Close => self.close(context.now),
             }
         }
         self.publish_status(context);
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, now: Time) {
         self.link = Link::Closed;
         // What epoll has told of the old socket is void.
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         self.outgoing = Outgoing::default();
         self.addresses.clear();
         self.wanted = None;
-        self.slots.release();
+        self.slots.pause(now);
     }
 
     /// Starts a thread that resolves the wanted name, unless one is still busy: a resolver that hangs must not take
@@ -358,12 +371,16 @@ impl Upstream {
             pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
+            context.server.note_attempt(&self.entry.names, self.puller.turn(), Ok(()));
             let (source, metacube) = (self.entry.url(self.puller.turn()), self.note.metacube);
             if self.log_throttle.begin(context.now) {
                 tracing::info!(%source, streams = ?self.entry.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
+            if let Some(error) = self.puller.error() {
+                context.server.note_attempt(&self.entry.names, self.note.turn, Err(error));
+            }
             // The turn is the next one's by now.
             let (source, why) = (self.entry.url(self.note.turn), error.as_deref().unwrap_or_default());
             let retry_in_s = in_seconds(self.poll_timeout().since(context.now));

@@ -12,6 +12,7 @@ use glassline_delivery::fill::Via;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
+use glassline_delivery::pull::hops_limit;
 use glassline_edge::{CacheStatus, Growing, ObjectSource, Reading, RecordedRequest, Wake};
 use glassline_streams::presence::subscriber;
 use glassline_streams::{Live, Whereabouts};
@@ -80,6 +81,26 @@ fn circle() -> Response {
 fn waits_too() -> Response {
     let words = "This server pulls the stream, and nothing of it comes at the moment. Try again shortly, or ask another server.";
     problem(503, "the stream is waited for here, too", words).with_header("Retry-After", "1")
+}
+
+/// The answer to a server that is as near to the stream's publisher as this one: what it asks for might be its own.
+fn farther_away() -> Response {
+    let words = "This server is as far away from the stream's publisher as the one that asks. Ask the server that has the publisher.";
+    problem(508, "this server is not nearer to the stream's publisher", words)
+}
+
+/// While this server is emptied, a viewer that comes, or asks for a playlist again, is sent to another one. Servers are not: they read in
+/// the registry that it is.
+fn send_away(name: &StreamName, request: &Request, context: &TurnContext<'_>) -> Result<(), Response> {
+    let is_server = !Via::of(&request.headers).is_empty();
+    let refuge = || context.hub.refuge(name, &request.path, &request.query);
+    match (!is_server).then(refuge).flatten() {
+        Some(location) => {
+            let moved = Response::new(307).with_header("Location", location);
+            Err(shared_with(context.settings, moved.with_header("Cache-Control", "no-store")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The answer where the server that has the stream cannot be reached.
@@ -190,6 +211,9 @@ impl Connection {
             // Pages of others may read what became of a request for an object.
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
+            if rest.ends_with(".m3u8") || rest.ends_with(".mpd") {
+                send_away(&name, request, context)?;
+            }
             if asks_for_stages(rest) {
                 return tell(&name, request, context)
                     .map(|response| StreamAnswer::Stages(shared(response)))
@@ -216,6 +240,7 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
+        send_away(&name, request, context)?;
         let live = context.hub.streams.find(&name);
         if let Some(edge) = context.hub.edge()
             && (live.is_none() || context.hub.demands.is_pulled(&name))
@@ -227,6 +252,10 @@ impl Connection {
             let waits = live.as_ref().is_some_and(|live| live.published_since().is_none());
             if waits && !Via::of(&request.headers).is_empty() && context.hub.demands.may_go_round(&name) {
                 return Err(waits_too());
+            }
+            if let Some(limit) = hops_limit(&request.headers) {
+                let given = context.hub.may_give_on(&name, live.as_deref(), limit);
+                given.map_err(|is_here| if is_here { farther_away() } else { waits_too() })?;
             }
         }
         if live.is_none() {

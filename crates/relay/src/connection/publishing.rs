@@ -227,6 +227,11 @@ pub(super) fn publish_refusal(error: &AcquireError) -> Response {
         AcquireError::Elsewhere { .. } => {
             (409, "Publish there, wait until that publisher ends, or choose another name.")
         }
+        AcquireError::Draining => {
+            let words =
+                "Publish at another server of the cluster; GET /api/cluster of any of them lists all.";
+            return problem(503, &error.to_string(), words).with_header("Retry-After", "1");
+        }
         AcquireError::TooMany { .. } => {
             (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
         }
