@@ -6,7 +6,7 @@ use crate::hub::Hub;
 use glassline_delivery::ownership::{self, Carried, Stay};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::PullError;
-use glassline_streams::{Holder, Live};
+use glassline_streams::{Holder, Live, Whereabouts};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -75,7 +75,11 @@ impl Hub {
 
     /// Where a viewer that asks for `target` (path and query) of the stream `name` is sent, while this server is emptied.
     pub(super) fn refuge(&self, name: &StreamName, path: &str, query: &str) -> Option<String> {
-        if !self.is_draining() || (self.streams.find(name).is_none() && !self.is_elsewhere(name)) {
+        if !self.is_draining() {
+            return None;
+        }
+        let is_here = self.streams.find(name).is_some() || self.versions_of(name).next().is_some();
+        if !is_here && !matches!(self.whereabouts_of_presentation(name), Whereabouts::At { .. }) {
             return None;
         }
         // What is not plain could be read as another host by some client.

@@ -297,6 +297,16 @@ fn a_server_that_is_emptied_sends_viewers_to_the_address_of_the_registry_and_tak
     for (token, path) in (20..).zip(["/live/a/video/init.mp4", "/metrics", "/live/a.ts?x=\\\\h"]) {
         assert_ne!(answer(&first, token, path, "").0, "307", "{path}");
     }
+    for (token, fields) in (50..).zip(["Origin: https://here.example\r\n", "Sec-Fetch-Mode: no-cors\r\n"]) {
+        assert_eq!(
+            answer(&first, token, "/live/a.ts", fields).0,
+            "200",
+            "a page is not sent elsewhere: {fields}"
+        );
+    }
+    assert_eq!(answer(&first, 52, "/live/a.ts", "Sec-Fetch-Mode: navigate\r\n"), to("/live/a.ts"));
+    let _version = first.hub.publish(&name("hall-720p50")).expect("a free name");
+    assert_eq!(answer(&first, 53, "/live/hall/index.m3u8", ""), to("/live/hall/index.m3u8"));
     let via = "Via: 1.1 glassline-0000000000000001\r\n";
     assert_eq!(answer(&first, 30, "/live/a.ts", via).0, "200", "another server knows what it asks for");
     let mut refused = beside(&first, PEER, 31);

@@ -176,6 +176,10 @@ impl Ownership {
 
     /// Where a viewer of the stream is sent while this node is emptied ([`NodeEntry::public`]).
     pub fn refuge(&self, name: &StreamName, now: Time) -> Option<&NodeEntry> {
+        if !self.view.is_heard() {
+            // What was heard last may be over: the other one may be emptied too by now, and would send the viewer back.
+            return None;
+        }
         let known = self.view.stream(name);
         let entry = known.and_then(|known| known.entry.as_ref()?.as_ref().ok());
         let owner = entry.filter(|entry| entry.is_live).map(|entry| &entry.owner);

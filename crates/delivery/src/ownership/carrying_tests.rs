@@ -275,3 +275,16 @@ fn a_node_that_is_emptied_carries_nothing_for_others_and_sends_viewers_to_one_th
     own.drain(false, at(1600));
     assert_eq!(said(&mut own), Some(false));
 }
+
+#[test]
+fn no_viewer_is_sent_by_what_was_heard_before_the_registry_was_lost() {
+    let mut own = heard();
+    let open = NodeEntry { public: "http://idle.example".to_owned(), ..node("idle", "near", 0) };
+    see_node(&mut own, &open, 12, at(100));
+    assert!(own.refuge(&name("hall"), at(100)).is_some());
+    own.handle_connection(false, at(200));
+    assert!(
+        own.refuge(&name("hall"), at(200)).is_none(),
+        "the other may be emptied by now, and would send it back"
+    );
+}

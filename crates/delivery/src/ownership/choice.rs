@@ -99,13 +99,16 @@ pub fn choose<'a>(
 
 /// The node to which a viewer of a stream is sent while the one that it has come to is emptied: one of the same zone before those of
 /// others, then one that has the stream, which `nodes` says of each, then that with the fewest viewers. `None` where there is no other that
-/// goes on and says where viewers reach it.
+/// goes on and says where viewers reach it; from an address by https they are not sent to one without: a key in theirs would be read on the
+/// way.
 pub fn refuge<'a>(
     own: &NodeEntry,
     nodes: impl Iterator<Item = (&'a NodeEntry, bool)>,
 ) -> Option<&'a NodeEntry> {
     let fits = |(node, _): &(&NodeEntry, bool)| {
-        node.run.node != own.run.node && !node.is_draining && !node.is_leaving && !node.public.is_empty()
+        let is_safe = !own.public.starts_with("https:") || node.public.starts_with("https:");
+        let goes_on = !node.is_draining && !node.is_leaving;
+        node.run.node != own.run.node && goes_on && is_safe && !node.public.is_empty()
     };
     let rank =
         |(node, has): &(&NodeEntry, bool)| (node.zone != own.zone, !has, node.viewers, mixed(own, node));

@@ -340,3 +340,20 @@ fn small_clusters_in_much_trouble_have_no_circle_either() {
         run(seed, (3 + seed as usize % 20, zones), 2, 400, 30).settled();
     }
 }
+
+#[test]
+fn a_viewer_is_not_sent_from_an_encrypted_address_to_one_that_is_not() {
+    let of = |number: usize, public: &str| {
+        let mut entry = node(number, 0, 0);
+        entry.public = public.to_owned();
+        entry
+    };
+    let (plain, safe) = (of(1, "http://a.example"), of(2, "https://b.example"));
+    let sent = |own: &NodeEntry| {
+        // The one without encryption has the stream.
+        refuge(own, [(&plain, true), (&safe, false)].into_iter()).map(|node| node.public.clone())
+    };
+    assert_eq!(sent(&of(3, "https://own.example")).as_deref(), Some("https://b.example"));
+    assert_eq!(sent(&of(3, "http://own.example")).as_deref(), Some("http://a.example"));
+    assert!(refuge(&of(3, "https://own.example"), [(&plain, true)].into_iter()).is_none());
+}

@@ -106,6 +106,10 @@ impl PublisherSlots {
             Piece::Data(_) => {}
             Piece::Anew => publishers.iter_mut().for_each(Publisher::begin_anew),
         });
+        if pushed.is_err() {
+            // The slots are another publisher's, or their stream has ended: there is nothing to go on with.
+            self.splice = None;
+        }
         pushed
     }
 

@@ -73,3 +73,21 @@ fn only_a_stream_of_an_unknown_mux_is_called_as_its_source_calls_it() {
     let called = |text: &str| house.streams().find(&name(text)).unwrap().media_type();
     assert_eq!((called("raw").as_str(), called("known").as_str()), ("video/x-other", "video/mp2t"));
 }
+
+#[test]
+fn slots_that_refuse_what_comes_are_not_held_for_the_next_server() {
+    let house = House::new();
+    let mut slots = slots(&house, &["a"], Mux::MpegTs);
+    slots.set_spliced(true);
+    slots.acquire().unwrap();
+    slots.push(&ts(3)).unwrap();
+    slots.pause(Time::ZERO);
+    assert!(slots.held_until().is_some() && slots.are_taken(), "what may be continued is held");
+    slots.acquire().unwrap();
+    house.streams().end(&house.streams().find(&name("a")).expect("it is published"));
+    // What continues is found in a stretch that is kept back first.
+    let refused = (0..200).find_map(|_| slots.push(&ts(50)).err());
+    assert!(refused.is_some());
+    slots.pause(Time::ZERO);
+    assert!(slots.held_until().is_none() && !slots.are_taken());
+}

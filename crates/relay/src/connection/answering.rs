@@ -90,11 +90,15 @@ fn farther_away() -> Response {
 }
 
 /// While this server is emptied, a viewer that comes, or asks for a playlist again, is sent to another one. Servers are not: they read in
-/// the registry that it is.
+/// the registry that it is. Scripts and players of a web page are not either: a browser follows a redirect to another server only where
+/// the page's own policy and that server's answer allow it (Fetch Standard §4.4), and shows the page an error otherwise.
 fn send_away(name: &StreamName, request: &Request, context: &TurnContext<'_>) -> Result<(), Response> {
     let is_server = !Via::of(&request.headers).is_empty();
     let refuge = || context.hub.refuge(name, &request.path, &request.query);
-    match (!is_server).then(refuge).flatten() {
+    let headers = &request.headers;
+    let is_of_page = headers.first("origin").is_some()
+        || headers.first("sec-fetch-mode").is_some_and(|mode| mode != "navigate");
+    match (!is_server && !is_of_page).then(refuge).flatten() {
         Some(location) => {
             let moved = Response::new(307).with_header("Location", location);
             Err(shared_with(context.settings, moved.with_header("Cache-Control", "no-store")))
