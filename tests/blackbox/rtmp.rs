@@ -188,8 +188,10 @@ fn a_codec_that_is_not_carried_is_named() {
         assert!(is_over(&mut client));
         until("the name is free", || served.metric("publishers") == 0);
     }
-    let said = served.server.process.output();
-    assert!(said.contains("the pictures are VP6") && said.contains("the sound is FLAC"), "{said}");
+    until("both to be told", || {
+        let said = served.server.process.output();
+        said.contains("the pictures are VP6") && said.contains("the sound is FLAC")
+    });
 }
 
 #[test]

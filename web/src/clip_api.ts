@@ -36,7 +36,7 @@ export function clipPath(name: string, time: ClipTime): string {
 
 /** An address that the server told, as it is from here: it may stand behind a proxy that puts it into a folder. */
 export function fromHere(told: string): string {
-  const at = told.indexOf("/api/");
+  const at = told.search(/\/api\//);
   return at < 0 ? told : ROOT + told.slice(at + 1);
 }
 

@@ -28,7 +28,7 @@ static PAGES: LazyLock<[Asset; 3]> = LazyLock::new(|| {
 });
 
 /// Larger files, which few viewers load, are not compressed when the program starts.
-const LARGE_BYTES: usize = 256 << 10;
+const LARGE_BYTES: usize = 512 << 10;
 
 macro_rules! asset {
     ($path:literal, $media_type:literal) => {
