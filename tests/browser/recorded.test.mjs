@@ -33,9 +33,11 @@ async function recording(t) {
 /** The same with the folder. */
 async function recordingInto(t) {
   const folder = mkdtempSync(join(tmpdir(), "glassline-recorded-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
   const config = `[record]\nstore = "file:${folder}"\n[stream.hall]\nrecord = true\n[package]\nsegment = "1s"\n[publish]\nreturn_window = "0s"\n`;
-  return { server: await serve(t, [], { config }), folder };
+  const server = await serve(t, [], { config });
+  // Behind the server's end, which writes into it until then.
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
+  return { server, folder };
 }
 
 /** Publishes so many seconds of pictures of this size, and of sound, in real time. */
@@ -167,9 +169,9 @@ recordedTest("recordings have pictures, and operators make clips of what is live
 
 recordedTest("a viewer without the key sees pictures and no button for clips, and one with it has both", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "glassline-recorded-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
   const config = `[record]\nstore = "file:${folder}"\n[stream.hall]\nrecord = true\n[package]\nsegment = "1s"\n[publish]\nkey = "a-publish-key"\n[encode.hall]\ninput = "test:320x180@25"\nkeyint = "1s"\nthreads = 1\n`;
   const server = await serve(t, [], { config });
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
   await server.live("hall");
   const page = await open(t, browser, `${server.origin}/watch/hall`);
   await page.locator(".recording-list .poster img").waitFor({ timeout: 60_000 });
