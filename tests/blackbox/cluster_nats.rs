@@ -233,6 +233,7 @@ fn what_runs_goes_on_while_nats_is_away_and_joins_by_what_was_heard_last() {
     let mut check = Check::new(SHAPE);
     see(&mut viewer, &mut check, 200);
     let _other = Feed::start(&b.server, "/live/other.ts", 0);
+    until("the publisher to have begun", || b.server.stream("other").is_some());
     let mut watching = watch(&b.server, "other");
     see(&mut watching, &mut Check::new(SHAPE), 100);
     nats.run();

@@ -434,20 +434,7 @@ impl Hub {
             let status = pulls.status(name, now);
             status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
         };
-        // What was pulled from may have died, or has turned to another owner meanwhile.
-        let registered = |(name, demand): (&StreamName, &Demand)| {
-            let Descent { holders, epoch, .. } = &demand.descent;
-            let loses = holders.is_empty() || self.loses_carrier(&demand.descent);
-            (demand.is_pulled() && demand.is_elsewhere).then(|| (name.clone(), *epoch, loses))
-        };
-        let registered: Vec<_> = self.demands.lock().iter().filter_map(registered).collect();
-        for (name, known, loses) in registered {
-            let is_known =
-                |whereabouts| matches!(whereabouts, Whereabouts::At { epoch, .. } if epoch == known);
-            if loses || !is_known(self.whereabouts(&name)) {
-                self.follow(&name);
-            }
-        }
+        self.follow_registered();
         let (mut ended, mut changed) = (Vec::new(), Vec::new());
         let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
         let sourced = names.iter().filter(|name| self.has_source(name));
@@ -511,6 +498,23 @@ impl Hub {
                 self.presentations.remove(&name);
             }
             waiting.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    /// Turns pulls from servers that have died, and pulls of streams that have another owner than when they were begun.
+    fn follow_registered(&self) {
+        let registered = |(name, demand): (&StreamName, &Demand)| {
+            let Descent { holders, epoch, .. } = &demand.descent;
+            let loses = holders.is_empty() || self.loses_carrier(&demand.descent);
+            (demand.is_pulled() && demand.is_elsewhere).then(|| (name.clone(), *epoch, loses))
+        };
+        let registered: Vec<_> = self.demands.lock().iter().filter_map(registered).collect();
+        for (name, known, loses) in registered {
+            let is_known =
+                |whereabouts| matches!(whereabouts, Whereabouts::At { epoch, .. } if epoch == known);
+            if loses || !is_known(self.whereabouts(&name)) {
+                self.follow(&name);
+            }
         }
     }
 

@@ -13,16 +13,23 @@ fn group(count: i64, fields: bool) -> Vec<AccessUnit> {
         fields: fields.then_some(glassline_media::pixels::FieldOrder::TopFirst),
         ..Settings::new(size, FrameRate::new(25, 1).unwrap(), 400_000)
     };
-    let mut encoder = LookAheadEncoder::new(&settings).unwrap();
+    coded(&settings, count, |number, picture| {
+        picture.planes_mut()[0].bytes_mut().fill(brightness(number));
+        picture.planes_mut()[1].bytes_mut().fill(90);
+        picture.planes_mut()[2].bytes_mut().fill(160);
+    })
+}
+
+/// So many pictures as `paint` makes them of their numbers, in the order of decoding.
+fn coded(settings: &Settings, count: i64, paint: impl Fn(i64, &mut Picture)) -> Vec<AccessUnit> {
+    let mut encoder = LookAheadEncoder::new(settings).unwrap();
     let mut units = Vec::new();
     for number in 0.. {
         let mut data = Vec::new();
         let take = &mut |unit: DelayedUnit<'_>| data = unit.bytes.to_vec();
         let coded = if number < count {
-            let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
-            picture.planes_mut()[0].bytes_mut().fill(brightness(number));
-            picture.planes_mut()[1].bytes_mut().fill(90);
-            picture.planes_mut()[2].bytes_mut().fill(160);
+            let mut picture = Picture::new(PixelFormat::I420, settings.size, Time::ZERO);
+            paint(number, &mut picture);
             encoder.push(&picture, Ticks(number * 3600), take).unwrap()
         } else {
             match encoder.flush(take).unwrap() {
@@ -115,33 +122,17 @@ fn coarse(count: i64) -> Vec<AccessUnit> {
         threads: 1,
         ..Settings::new(size, FrameRate::new(25, 1).unwrap(), 60_000)
     };
-    let mut encoder = LookAheadEncoder::new(&settings).unwrap();
-    let mut units = Vec::new();
-    for number in 0.. {
-        let mut data = Vec::new();
-        let take = &mut |unit: DelayedUnit<'_>| data = unit.bytes.to_vec();
-        let coded = if number < count {
-            let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
-            for (y, line) in picture.planes_mut()[0].lines_mut().enumerate() {
-                for (x, sample) in line.iter_mut().enumerate() {
-                    let (x, y) = (x as f64 + number as f64 * 1.3, y as f64 - number as f64 * 0.7);
-                    *sample = (128.0
-                        + 55.0 * (x / 9.0).sin() * (y / 7.0).cos()
-                        + 35.0 * ((x + y) / 3.1).sin()) as u8;
-                }
+    coded(&settings, count, |number, picture| {
+        for (y, line) in picture.planes_mut()[0].lines_mut().enumerate() {
+            for (x, sample) in line.iter_mut().enumerate() {
+                let (x, y) = (x as f64 + number as f64 * 1.3, y as f64 - number as f64 * 0.7);
+                *sample =
+                    (128.0 + 55.0 * (x / 9.0).sin() * (y / 7.0).cos() + 35.0 * ((x + y) / 3.1).sin()) as u8;
             }
-            picture.planes_mut()[1].bytes_mut().fill(128);
-            picture.planes_mut()[2].bytes_mut().fill(128);
-            encoder.push(&picture, Ticks(number * 3600), take).unwrap()
-        } else {
-            match encoder.flush(take).unwrap() {
-                Some(coded) => Some(coded),
-                None => break,
-            }
-        };
-        units.extend(coded.map(|coded| unit(data, coded.pts, coded.random_access)));
-    }
-    units
+        }
+        picture.planes_mut()[1].bytes_mut().fill(128);
+        picture.planes_mut()[2].bytes_mut().fill(128);
+    })
 }
 
 /// The luma of each picture.
