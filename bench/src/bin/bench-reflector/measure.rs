@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::servers::{Started, Who};
 use anyhow::{Result, ensure};
 use glassline_bench::machine::Cores;
+use glassline_bench::metrics::Metrics;
 use glassline_bench::process::{self, Others, Server};
 use glassline_bench::report::Report;
 use glassline_io::process::thread_cpu_time;
@@ -117,7 +118,7 @@ pub(crate) fn all_are_served(tally: &Tally) -> Result<()> {
 
 /// Starts the server and measures it.
 pub(crate) fn measure(who: Who, case: Case, times: Times, cores: Option<Cores>) -> Result<Outcome> {
-    let Started { mut server, address, path, feed } = who.start(case, cores)?;
+    let Started { mut server, address, path, feed, mut beside } = who.start(case, cores)?;
     let settings = case.settings(Target::at(address, path));
     let settings = match who.is_static() {
         true => Settings { repeat: true, check: Check::None, ..settings },
@@ -133,6 +134,12 @@ pub(crate) fn measure(who: Who, case: Case, times: Times, cores: Option<Cores>) 
         error.context(format!("{} with {case}; its log ends with:\n{}", who.name(), server.log_end()))
     })?;
     server.check_alive()?;
+    beside.iter_mut().try_for_each(Server::check_alive)?;
+    if who == Who::Clustered {
+        let metrics = Metrics::scrape(address)?;
+        ensure!(metrics.value("cluster_up")? > 0.0, "the registry is not heard");
+        ensure!(metrics.value("record_spooled_bytes_total")? > 0.0, "nothing is recorded");
+    }
     Ok(outcome)
 }
 

@@ -1,7 +1,7 @@
 //! The servers that are measured, and how a stream gets into each.
 
 use crate::case::Case;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use glassline_bench::machine::{self, Cores, find, free_address};
 use glassline_bench::process::Server;
@@ -28,6 +28,10 @@ pub(crate) enum Who {
     Unpaced,
     /// Ours with `send_path = "sendfile"`: what choosing between it and io_uring brings.
     Sendfile,
+    /// Ours with a second publisher of 5 Mbit/s.
+    TwoStreams,
+    /// The same in a cluster on NATS, while the second stream is recorded: what both cost.
+    Clustered,
     /// The least that such a server can be: each frame, to each viewer, one `write` (`bench-floor`).
     Floor,
     /// VLC, passing the source's bytes on over HTTP.
@@ -43,6 +47,8 @@ pub(crate) struct Started {
     /// What viewers ask for there.
     pub(crate) path: &'static str,
     pub(crate) feed: Option<Feed>,
+    /// What runs beside it, as long as it does.
+    pub(crate) beside: Vec<Server>,
 }
 
 /// The stream's name everywhere.
@@ -63,6 +69,8 @@ impl Who {
             Who::Thrifty => "glassline thrifty",
             Who::Unpaced => "glassline unpaced",
             Who::Sendfile => "glassline sendfile",
+            Who::TwoStreams => "glassline two streams",
+            Who::Clustered => "glassline clustered, recording",
             Who::Cubemap => "cubemap",
             Who::Vlc => "vlc",
             Who::Nginx => "nginx file",
@@ -91,6 +99,8 @@ impl Who {
             Who::Cubemap => Some(("cubemap", "cubemap")),
             Who::Vlc => Some(("cvlc", "vlc-bin vlc-plugin-base")),
             Who::Nginx => Some(("nginx", "nginx-light")),
+            Who::TwoStreams => Some(("ffmpeg", "ffmpeg")),
+            Who::Clustered => Some(("nats-server", "nats-server")),
             _ => None,
         }
     }
@@ -98,7 +108,7 @@ impl Who {
     /// What ours has under `[viewer]`.
     fn configuration(self) -> Option<&'static str> {
         match self {
-            Who::Shipped => Some(""),
+            Who::Shipped | Who::TwoStreams | Who::Clustered => Some(""),
             Who::Balanced => Some("flush = 'balanced'"),
             Who::Thrifty => Some("flush = 'thrifty'"),
             Who::Unpaced => Some("pacing = 'off'"),
@@ -121,15 +131,21 @@ impl Who {
                 let mut server = ours(&[address], viewer, core)?;
                 let publisher = server.connect(address)?;
                 let feed = Feed::publish_over(plain(publisher)?, &Target::at(address, OUR_PATH))?;
-                Ok(Started { server, address, path: OUR_PATH, feed: Some(feed) })
+                Ok(Started { server, address, path: OUR_PATH, feed: Some(feed), beside: Vec::new() })
             }
+            Who::TwoStreams => two_streams(cores),
+            Who::Clustered => clustered(cores),
         }
     }
 }
 
 /// Ours with one worker, and these lines, which begin under `[viewer]`.
 pub(crate) fn ours(listen: &[SocketAddr], lines: &str, core: Option<usize>) -> Result<Server> {
-    let folder = Server::folder("glassline")?;
+    ours_in(Server::folder("glassline")?, listen, lines, core)
+}
+
+/// The same in a folder that there is.
+fn ours_in(folder: PathBuf, listen: &[SocketAddr], lines: &str, core: Option<usize>) -> Result<Server> {
     let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
     let configuration = format!(
         "listen = [{}]\nworkers = 1\n[publish]\nsilence_timeout = \"60s\"\n[viewer]\n{lines}\n[log]\nlevel = \"warn\"\n",
@@ -137,6 +153,75 @@ pub(crate) fn ours(listen: &[SocketAddr], lines: &str, core: Option<usize>) -> R
     );
     write(&folder, "glassline.toml", &configuration)?;
     Server::start(folder, core, &machine::glassline()?, ["serve", "--config", "glassline.toml"])
+}
+
+/// Ours with a second publisher.
+fn two_streams(cores: Option<Cores>) -> Result<Started> {
+    let address = free_address()?;
+    let server = ours(&[address], "", cores.map(|cores| cores.server))?;
+    with_second(server, address, cores, Vec::new())
+}
+
+/// The same in a cluster, where the second stream is recorded; NATS is on the load's core.
+fn clustered(cores: Option<Cores>) -> Result<Started> {
+    let (nats_address, address) = (free_address()?, free_address()?);
+    let (host, port) = (nats_address.ip().to_string(), nats_address.port().to_string());
+    let arguments = ["--jetstream", "-sd", "store", "-a", &host, "-p", &port];
+    let load_core = cores.map(|cores| cores.load);
+    let mut nats = Server::start(Server::folder("nats")?, load_core, &program("nats-server")?, arguments)?;
+    drop(nats.connect(nats_address)?);
+    let folder = Server::folder("clustered")?;
+    let store = folder.join("store");
+    fs::create_dir_all(&store).context("no folder for recordings")?;
+    let lines = format!(
+        "[cluster]\nnats = ['nats://{nats_address}']\nnode = 'a'\naddress = 'http://{address}'\n\
+         [record]\nstore = 'file:{}'\n[stream.second]\nrecord = true",
+        store.display()
+    );
+    let server = ours_in(folder, &[address], &lines, cores.map(|cores| cores.server))?;
+    with_second(server, address, cores, vec![nats])
+}
+
+/// Gives ours its source, and a second stream that FFmpeg publishes on the load's core.
+fn with_second(
+    mut server: Server,
+    address: SocketAddr,
+    cores: Option<Cores>,
+    mut beside: Vec<Server>,
+) -> Result<Started> {
+    let publisher = server.connect(address)?;
+    let feed = Feed::publish_over(plain(publisher)?, &Target::at(address, OUR_PATH))?;
+    let folder = Server::folder("second")?;
+    let clip = second_clip(&folder)?;
+    let (clip, url) = (clip.to_string_lossy(), format!("http://{address}/live/second.ts"));
+    let words = [
+        "-nostdin",
+        "-v",
+        "error",
+        "-re",
+        "-stream_loop",
+        "-1",
+        "-i",
+        &clip,
+        "-c",
+        "copy",
+        "-f",
+        "mpegts",
+        &url,
+    ];
+    beside.push(Server::start(folder, cores.map(|cores| cores.load), &program("ffmpeg")?, words)?);
+    Ok(Started { server, address, path: OUR_PATH, feed: Some(feed), beside })
+}
+
+/// Makes ten seconds of 5 Mbit/s in `folder`.
+fn second_clip(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("clip.ts");
+    let words = "-nostdin -v error -y -f lavfi -i testsrc2=s=1280x720:r=25 -t 10 -pix_fmt yuv420p -c:v libx264 \
+                 -preset ultrafast -b:v 5M -minrate 5M -maxrate 5M -bufsize 5M -g 50 -x264-params nal-hrd=cbr -f mpegts";
+    let mut command = std::process::Command::new(program("ffmpeg")?);
+    let status = command.args(words.split_whitespace()).arg(&path).status().context("cannot start ffmpeg")?;
+    ensure!(status.success(), "ffmpeg cannot encode the second stream");
+    Ok(path)
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
@@ -152,7 +237,7 @@ fn source() -> Result<(TcpListener, SocketAddr)> {
 
 /// A server that fetches its source, which some do before they listen.
 fn fetching(server: Server, address: SocketAddr, source: TcpListener) -> Result<Started> {
-    Ok(Started { server, address, path: PATH, feed: Some(Feed::serve(source)?) })
+    Ok(Started { server, address, path: PATH, feed: Some(Feed::serve(source)?), beside: Vec::new() })
 }
 
 pub(crate) fn program(name: &str) -> Result<std::path::PathBuf> {
@@ -206,7 +291,7 @@ fn nginx(case: Case, core: Option<usize>) -> Result<Started> {
         folder.display()
     );
     let server = start_nginx(folder, case.viewers + 100, &http, core)?;
-    Ok(Started { server, address, path: PATH, feed: None })
+    Ok(Started { server, address, path: PATH, feed: None, beside: Vec::new() })
 }
 
 /// nginx in the foreground and in one process, with `http` in that block of its configuration.

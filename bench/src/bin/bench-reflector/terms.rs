@@ -9,6 +9,8 @@ const FIRST_P99: &str = "delay of first packet p99";
 const PICTURE: &str = "request to whole picture p50";
 const MEMORY: &str = "own memory for each viewer";
 const BEHIND: &str = "checked viewers behind";
+/// What a cluster and a recording may add.
+const CLUSTERED_MOST: f64 = 1.03;
 /// Of this many viewers each may take no more than a kilobyte.
 const MEMORY_VIEWERS: usize = 5000;
 
@@ -32,6 +34,11 @@ pub(crate) fn add(case: Case, report: &mut Report) {
     };
     most(Who::Thrifty, FIRST_P99, 110.0, report);
     most(Who::Shipped, PICTURE, 30.0, report);
+    let of = |who: Who, report: &Report| report.value(&at, who.name(), CPU);
+    if let (Some(clustered), Some(alone)) = (of(Who::Clustered, report), of(Who::TwoStreams, report)) {
+        let text = format!("{at}, {}: {CPU}, times that without", Who::Clustered.name());
+        report.term(text, clustered / alone, CLUSTERED_MOST, true);
+    }
     if let Some(theirs) = report.value(&at, Who::Cubemap.name(), BEHIND) {
         most(Who::Shipped, BEHIND, theirs, report);
     }
