@@ -48,7 +48,7 @@ pub use seams::Seams;
 use crate::stream::carried::Records;
 use crate::stream::file_end::FileEnd;
 use crate::stream::flush::{Burst, Flush};
-use crate::stream::pace::Pace;
+use crate::stream::pace::{LOOK_INTERVAL, Pace};
 use crate::stream::past::Past;
 use crate::stream::pictures::PictureLog;
 use crate::stream::ts::Packets;
@@ -400,7 +400,10 @@ impl Stream {
     /// What to pace viewers' connections at from now on, in bits a second; `None` for most calls: then nothing has
     /// changed. Cheap enough to be asked after each push.
     pub fn poll_pace(&mut self, now: Time) -> Option<u64> {
-        if !self.pace.is_due(now) {
+        // The first bytes of a key frame tell no rate: by them a stream's first viewers would be held to a fraction of it.
+        let tells_nothing =
+            matches!(self.pace.pacing(), Pacing::Factor(_)) && self.past.session_age(now) < LOOK_INTERVAL;
+        if !self.pace.is_due(now) || tells_nothing {
             return None;
         }
         self.pace.look(self.past.bitrate_bps(pace::RATE_SPAN, now), now)

@@ -201,6 +201,11 @@ impl Past {
         self.newest.map(|mark| mark.at)
     }
 
+    /// For how long the session has gone on.
+    pub(super) fn session_age(&self, now: Time) -> Duration {
+        now.since(self.session_start.at)
+    }
+
     /// Bits a second over the last `span`, or since the session began.
     pub(super) fn bitrate_bps(&self, span: Duration, now: Time) -> u64 {
         let Some(newest) = self.newest else { return 0 };

@@ -302,3 +302,28 @@ fn of_other_muxes_nothing_shows_that_a_publisher_goes_on() {
     assert!(!stream.return_session(true));
     assert!(stream.return_session(false), "it has said so");
 }
+
+#[test]
+fn nothing_is_paced_by_the_first_bytes_of_a_key_frame() {
+    let (mut source, mut written) = (Source::default(), Written::new());
+    let picture = [source.tables(), source.picture(true, 300)].concat();
+    let (first, rest) = picture.split_at(188 * 4);
+    written.push(first, at(0.0)).unwrap();
+    assert_eq!(written.stream.poll_pace(at(0.0)), None);
+    written.push(rest, at(0.01)).unwrap();
+    assert_eq!(written.stream.poll_pace(at(0.01)), None);
+    written.push(&source.picture(false, 20), at(0.1)).unwrap();
+    // Three times what came in a tenth of a second.
+    let rate = written.stream.poll_pace(at(0.1)).unwrap();
+    assert!((13_000_000..16_000_000).contains(&rate), "{rate}");
+    // A publisher that comes back does not slow down those that have watched the one before.
+    written.stream.begin_session(at(1.0));
+    written.push(first, at(1.0)).unwrap();
+    assert_eq!(written.stream.poll_pace(at(1.0)), None);
+
+    // A rate that is given needs no look.
+    let settings = Settings { pacing: Pacing::Rate(8_000_000), ..SETTINGS };
+    let mut given = Stream::new(Mux::MpegTs, settings, Time::ZERO);
+    given.begin_session(Time::ZERO);
+    assert_eq!(given.poll_pace(Time::ZERO), Some(8_000_000));
+}
