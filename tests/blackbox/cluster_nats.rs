@@ -62,7 +62,7 @@ impl Nats {
 /// A server of the cluster.
 pub(crate) struct Node {
     pub(crate) server: Server,
-    scratch: Scratch,
+    pub(crate) scratch: Scratch,
 }
 
 pub(crate) fn config(name: &str, zone: &str, address: SocketAddr, nats: &str, more: &str) -> String {
@@ -79,26 +79,28 @@ impl Node {
     }
 
     fn start_in(zone: &str, name: &str, nats: &str) -> Node {
-        Node::start_by(zone, name, nats, "")
+        Node::start_by(zone, name, nats, ["", ""])
     }
 
-    fn start_with(name: &str, nats: &str, more: &str) -> Node {
-        Node::start_by("here", name, nats, more)
+    /// With lines more in front of `[cluster]`, and in it.
+    pub(crate) fn start_with(name: &str, nats: &str, more: &str, of_cluster: &str) -> Node {
+        Node::start_by("here", name, nats, [more, of_cluster])
     }
 
-    fn start_by(zone: &str, name: &str, nats: &str, more: &str) -> Node {
+    fn start_by(zone: &str, name: &str, nats: &str, [more, of_cluster]: [&str; 2]) -> Node {
         let address = free_address("127.31.9.9");
         let scratch = Scratch::new("node");
-        let file = scratch.write("glassline.toml", config(name, zone, address, nats, more));
+        let text = config(name, zone, address, nats, more) + of_cluster + "\n";
+        let file = scratch.write("glassline.toml", text);
         let server = Server::start_at(GLASSLINE, &address.to_string(), &["--config", &file]);
         Node { server, scratch }
     }
 
-    fn report(&self) -> serde_json::Value {
+    pub(crate) fn report(&self) -> serde_json::Value {
         get(self.server.address(), "/api/cluster").json()
     }
 
-    fn hears(&self) -> bool {
+    pub(crate) fn hears(&self) -> bool {
         self.report()["registry"]["heard"] == true
     }
 
@@ -314,7 +316,9 @@ fn wrong_credentials_are_told_and_the_server_goes_on() {
     until("the registry to be heard", || good.hears());
     let bad = Node::start("bad", &format!("nats://u:wrong@{address}"));
     until("the error", || {
-        bad.report()["registry"]["error"].as_str().is_some_and(|error| error.contains("authorization"))
+        bad.report()["registry"]["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("authorization") && error.contains("credentials_file"))
     });
     let _feed = Feed::start(&bad.server, "/live/a.ts", 0);
     until("the publisher", || bad.server.stream("a").is_some_and(|stream| stream["live"] == true));
@@ -529,7 +533,7 @@ fn versions_of_a_capture_are_one_presentation_at_each_server() {
     let Some(nats) = Nats::start(test, &[]) else { return };
     let encode = "[encode.hall]\ninput = 'test:320x180@25'\npreset = 'ultrafast'\nkeyint = '1s'\nthreads = 1\n\
                   renditions = ['320x180@25:500k', '160x90@25:300k']\n";
-    let a = Node::start_with("a", &nats.url(), encode);
+    let a = Node::start_with("a", &nats.url(), encode, "");
     let b = Node::start("b", &nats.url());
     let names = ["hall-180p25", "hall-90p25"];
     names.iter().for_each(|name| b.until_owner(name, "a"));

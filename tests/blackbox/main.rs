@@ -12,6 +12,7 @@ mod clips;
 mod clocks;
 mod cluster;
 mod cluster_nats;
+mod cluster_registry;
 mod cluster_schedules;
 mod commands;
 mod constant_rate;

@@ -72,6 +72,18 @@ pub(crate) fn words(error: &dyn Error) -> String {
     text
 }
 
+/// Why a connection failed, and which key of the configuration has to do with it.
+fn with_advice(why: String) -> String {
+    let advice = if why.contains("certificate") {
+        "nats_ca in [cluster] names the authorities that are trusted"
+    } else if why.contains("authorization") {
+        "credentials_file in [cluster], or a user in front of the host, lets this server in"
+    } else {
+        return why;
+    };
+    format!("{why}: {advice}")
+}
+
 /// The stream of JetStream that is the bucket (NATS ADR-8).
 fn stream_of(settings: &Settings) -> stream::Config {
     let bucket = &settings.bucket;
@@ -103,7 +115,7 @@ impl Bucket {
         settings: &Settings,
         told: UnboundedSender<Told>,
     ) -> Result<(Bucket, Watch), BucketError> {
-        let connect = |error: &dyn Error| BucketError::Connect(words(error));
+        let connect = |error: &dyn Error| BucketError::Connect(with_advice(words(error)));
         let mut options = ConnectOptions::new()
             .name(format!("glassline {}", settings.node))
             .connection_timeout(CONNECT_TIMEOUT)
