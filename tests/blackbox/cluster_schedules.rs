@@ -1,5 +1,5 @@
-//! Random schedules of what goes wrong in a cluster of three servers, in real processes: servers are killed, stopped for a while and cut
-//! from NATS, and NATS itself is killed. Five schedules; `GLASSLINE_SCHEDULES` says how many, `GLASSLINE_SEED` which.
+//! Random schedules of what goes wrong in a cluster of three servers, in real processes: servers are killed, stopped for a while, cut from
+//! NATS and from each other, and NATS itself is killed. Five schedules; `GLASSLINE_SCHEDULES` says how many, `GLASSLINE_SEED` which.
 
 use crate::GLASSLINE;
 use crate::cluster::free_address;
@@ -24,7 +24,7 @@ const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(1);
 /// How soon they try again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A line from a server to NATS that can be cut.
+/// A line to NATS, or to a server, that can be cut.
 struct Line {
     address: SocketAddr,
     is_cut: Arc<AtomicBool>,
@@ -72,7 +72,10 @@ impl Line {
 struct Member {
     address: SocketAddr,
     file: String,
+    /// To NATS.
     line: Line,
+    /// By which the other servers reach this one; viewers and encoders come straight.
+    door: Line,
     server: Option<Server>,
     _scratch: Scratch,
 }
@@ -81,8 +84,9 @@ impl Member {
     fn new(name: &str, nats: SocketAddr) -> Member {
         let (address, scratch, line) = (free_address("127.31.9.11"), Scratch::new("member"), Line::to(nats));
         let url = format!("nats://{}", line.address);
-        let file = scratch.write("glassline.toml", config(name, "here", address, &url, ""));
-        let mut member = Member { address, file, line, server: None, _scratch: scratch };
+        let door = Line::to(address);
+        let file = scratch.write("glassline.toml", config(name, "here", door.address, &url, ""));
+        let mut member = Member { address, file, line, door, server: None, _scratch: scratch };
         member.start();
         member
     }
@@ -262,10 +266,11 @@ fn pass(time: Duration) {
 /// One thing, or two at once, that goes wrong and is well again.
 fn go_wrong(random: &mut Random, members: &mut [Member; 3], nats: &mut Nats) -> String {
     let mut told = Vec::new();
-    let (mut killed, mut stopped, mut cut, mut without_nats) = (Vec::new(), None, None, false);
+    let (mut killed, mut stopped, mut cut, mut alone, mut without_nats) =
+        (Vec::new(), None, None, None, false);
     for _ in 0..1 + random.below(2) {
         let index = random.below(3) as usize;
-        match random.below(4) {
+        match random.below(5) {
             0 if stopped != Some(index) && !killed.contains(&index) => {
                 members[index].kill();
                 killed.push(index);
@@ -281,7 +286,12 @@ fn go_wrong(random: &mut Random, members: &mut [Member; 3], nats: &mut Nats) -> 
                 cut = Some(index);
                 told.push(format!("cut {} from NATS", NODES[index]));
             }
-            3 if !without_nats => {
+            3 if alone.is_none() => {
+                members[index].door.cut();
+                alone = Some(index);
+                told.push(format!("cut {} from the others", NODES[index]));
+            }
+            4 if !without_nats => {
                 nats.kill();
                 without_nats = true;
                 told.push("kill NATS".to_owned());
@@ -296,6 +306,9 @@ fn go_wrong(random: &mut Random, members: &mut [Member; 3], nats: &mut Nats) -> 
     }
     if let Some(index) = cut {
         members[index].line.heal();
+    }
+    if let Some(index) = alone {
+        members[index].door.heal();
     }
     if let Some(index) = stopped {
         members[index].signal("CONT");
