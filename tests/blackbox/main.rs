@@ -38,6 +38,7 @@ mod encode_inside;
 mod encode_outputs;
 mod encode_quality;
 mod event;
+mod examples;
 mod experiment;
 mod fade;
 mod flight;
