@@ -46,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) keep_size: Option<ByteSize>,
     /// The bit rate to the store at most; unset: as fast as it goes.
     pub(crate) upload_rate: Option<Bitrate>,
+    /// Whether the store gets segments of MPEG-TS, too.
+    pub(crate) ts: bool,
 }
 
 impl Default for Record {
@@ -61,6 +63,7 @@ impl Default for Record {
             keep: None,
             keep_size: None,
             upload_rate: None,
+            ts: false,
         }
     }
 }
@@ -91,6 +94,7 @@ impl Config {
             for (name, stream) in &self.stream {
                 let is_set = [
                     ("record", stream.record == Some(true)),
+                    ("record_ts", stream.record_ts == Some(true)),
                     ("keep", stream.keep.is_some()),
                     ("keep_size", stream.keep_size.is_some()),
                 ];
@@ -181,6 +185,7 @@ mod tests {
             ("[record]\nstor = 'file:/r'\n", "store"),
             ("[stream.hall]\nkeep = '30d'\n", "stream.hall.keep"),
             ("[stream.hall]\nkeep_size = '1GiB'\n", "stream.hall.keep_size"),
+            ("[stream.hall]\nrecord_ts = true\n", "stream.hall.record_ts"),
             ("[record]\nstore = 'file:/r'\n[stream.hall]\nkeep = '1s'\n", "stream.hall.keep"),
         ] {
             assert!(complaint(text).contains(words), "{text}: {}", complaint(text));

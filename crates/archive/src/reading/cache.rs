@@ -5,11 +5,15 @@ use glassline_delivery::fill::Object as Filling;
 use glassline_edge::Growing;
 use glassline_media::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Objects that are fetched at once, and playlists that are rendered or wait, at most: neither takes the room of the other.
 const COMING_MAX: usize = 192;
 const LISTS_MAX: usize = 128;
+/// Of these, those that one address has caused, at most: a third, so that no one holds up all others.
+const COMING_MAX_OF_ONE: usize = COMING_MAX / 3;
+const LISTS_MAX_OF_ONE: usize = LISTS_MAX / 3;
 /// Answers in place of objects that are kept, at most: strangers ask for what is not there.
 const FAILED_MAX: usize = 1024;
 /// Their bytes, as far as they are known: more than one is not begun beyond it.
@@ -32,6 +36,8 @@ pub(super) struct Cache {
     coming: usize,
     coming_bytes: u64,
     lists: usize,
+    /// What each address has caused of these: objects and playlists.
+    of_one: HashMap<IpAddr, (usize, usize)>,
     failed: VecDeque<String>,
     figures: ReadingFigures,
 }
@@ -42,6 +48,8 @@ struct Entry {
     /// How many bytes it was expected to have.
     expected: u64,
     is_list: bool,
+    /// The address that has caused it, while it is coming.
+    by: Option<IpAddr>,
     has_failed: bool,
     /// Its bytes, once it is whole.
     bytes: Option<u64>,
@@ -57,6 +65,8 @@ pub(super) enum Looked {
     New(Arc<Growing>),
     /// Too much is coming.
     Busy,
+    /// Too much is coming that this address has caused.
+    BusyWithOne,
 }
 
 impl Cache {
@@ -70,6 +80,7 @@ impl Cache {
             coming: 0,
             coming_bytes: 0,
             lists: 0,
+            of_one: HashMap::new(),
             failed: VecDeque::new(),
             figures: ReadingFigures::default(),
         }
@@ -79,9 +90,21 @@ impl Cache {
         self.figures
     }
 
-    /// The object of this key, or a new one of about `expected` bytes that `new` makes.
+    #[cfg(test)]
     pub(super) fn look(
         &mut self,
+        key: &str,
+        expected: u64,
+        now: Time,
+        new: impl FnOnce() -> Arc<Growing>,
+    ) -> Looked {
+        self.look_for(None, key, expected, now, new)
+    }
+
+    /// The object of this key, or a new one of about `expected` bytes that `new` makes. `by` has asked for it; `None`: no one address.
+    pub(super) fn look_for(
+        &mut self,
+        by: Option<IpAddr>,
         key: &str,
         expected: u64,
         now: Time,
@@ -108,6 +131,16 @@ impl Cache {
         if own >= max || !is_list && is_too_much {
             return Looked::Busy;
         }
+        if let Some(by) = by {
+            let (objects, lists) = self.of_one.get(&by).copied().unwrap_or_default();
+            let (own, max) = if is_list { (lists, LISTS_MAX_OF_ONE) } else { (objects, COMING_MAX_OF_ONE) };
+            if own >= max {
+                self.figures.refused += 1;
+                return Looked::BusyWithOne;
+            }
+            let (objects, lists) = self.of_one.entry(by).or_default();
+            *(if is_list { lists } else { objects }) += 1;
+        }
         let growing = new();
         self.coming += 1;
         self.lists += usize::from(is_list);
@@ -119,6 +152,7 @@ impl Cache {
             used,
             expected,
             is_list,
+            by,
             has_failed: false,
             bytes: None,
             expires,
@@ -126,6 +160,11 @@ impl Cache {
         self.entries.insert(key.to_owned(), entry);
         self.by_use.insert(self.uses, key.to_owned());
         Looked::New(growing)
+    }
+
+    /// Whether it gives this object for this key.
+    pub(super) fn has(&self, key: &str, growing: &Arc<Growing>) -> bool {
+        self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.growing, growing))
     }
 
     /// The object of this key is whole, or has failed; it may be given until `expires`.
@@ -141,6 +180,7 @@ impl Cache {
             self.coming_bytes -= entry.expected;
             self.bytes += bytes;
             self.figures.failures += u64::from(failed);
+            leave(&mut self.of_one, entry);
         }
         entry.expires = expires;
         entry.has_failed = failed;
@@ -182,7 +222,8 @@ impl Cache {
     }
 
     fn remove(&mut self, key: &str) {
-        if let Some(entry) = self.entries.remove(key) {
+        if let Some(mut entry) = self.entries.remove(key) {
+            leave(&mut self.of_one, &mut entry);
             self.by_use.remove(&entry.used);
             match entry.bytes {
                 Some(bytes) => self.bytes -= bytes,
@@ -193,6 +234,18 @@ impl Cache {
                 }
             }
         }
+    }
+}
+
+/// It is not coming any more for the address that has caused it.
+fn leave(of_one: &mut HashMap<IpAddr, (usize, usize)>, entry: &mut Entry) {
+    let Some(by) = entry.by.take() else { return };
+    if let Some((objects, lists)) = of_one.get_mut(&by) {
+        let count = if entry.is_list { lists } else { objects };
+        *count = count.saturating_sub(1);
+    }
+    if of_one.get(&by) == Some(&(0, 0)) {
+        of_one.remove(&by);
     }
 }
 
@@ -273,6 +326,41 @@ mod tests {
         }
         assert!(matches!(cache.look("one more", 0, Time::ZERO, new), Looked::Busy));
         assert!(matches!(cache.look("7", 0, Time::ZERO, new), Looked::Known(_)));
+    }
+
+    #[test]
+    fn one_address_has_a_third_of_what_is_coming_and_what_others_have_asked_for_costs_it_nothing() {
+        let mut cache = Cache::new(10_000);
+        let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let look = |cache: &mut Cache, by, key: &str, bytes| cache.look_for(by, key, bytes, Time::ZERO, new);
+        let Looked::New(first) = look(&mut cache, address(1), "0", 1) else { panic!() };
+        for number in 1..COMING_MAX_OF_ONE {
+            assert!(matches!(look(&mut cache, address(1), &number.to_string(), 1), Looked::New(_)));
+        }
+        assert!(matches!(look(&mut cache, address(1), "more", 1), Looked::BusyWithOne));
+        assert!(matches!(look(&mut cache, address(2), "more", 1), Looked::New(_)));
+        assert!(
+            matches!(look(&mut cache, address(1), "more", 1), Looked::Known(_)),
+            "it is coming for another one"
+        );
+        assert!(matches!(look(&mut cache, None, "of no one", 1), Looked::New(_)));
+        for number in 0..LISTS_MAX_OF_ONE {
+            let key = format!("list {number}");
+            assert!(
+                matches!(look(&mut cache, address(1), &key, LIST), Looked::New(_)),
+                "lists are counted apart"
+            );
+        }
+        assert!(matches!(look(&mut cache, address(1), "list", LIST), Looked::BusyWithOne));
+        assert_eq!(cache.figures().refused, 2);
+        // One that has come makes room, once.
+        first.change(Filling::finish);
+        cache.is_whole("0", &first, Time::ZERO, false);
+        cache.is_whole("0", &first, Time::ZERO, false);
+        assert!(matches!(look(&mut cache, address(1), "a", 1), Looked::New(_)));
+        assert!(matches!(look(&mut cache, address(1), "b", 1), Looked::BusyWithOne));
+        cache.forget("");
+        assert!(cache.of_one.is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! index.m3u8?from=T&to=T ─► video.m3u8?from=T&to=T ─► archive/SESSION/video/N.m4s
+//! ts.m3u8?from=T&to=T ─────────────────────────────► archive/SESSION/ts/N.ts
 //! manifest.mpd?from=T&to=T ────────────────────────► archive/SESSION/video/$Number$.m4s
 //! ```
 //! The list is whole (`VOD`, `EXT-X-ENDLIST`, `static`) where nothing follows in the time that was asked for, and else one to which
@@ -49,6 +50,7 @@ pub fn render(
         Object::Multivariant => multivariant(window, query),
         Object::Media(name) => media(window, name, query, telling),
         Object::IFrames => iframes(window, query, telling),
+        Object::TransportMedia => mpeg_ts(window, query, telling),
         Object::NumberManifest | Object::TimelineManifest => manifest(window, object, query, now, telling),
         _ => None,
     }
@@ -112,6 +114,31 @@ fn iframes(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<Str
     let runs = presentations(window, Cut::Nowhere, &[RenditionName::Video]);
     let carried = behind_segments(query);
     hls::recorded_iframes(&told(&runs), listing(window, &carried, telling))
+}
+
+/// The list of segments of MPEG-TS: a row that is not there so is a gap. `None` where none is.
+fn mpeg_ts(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<String> {
+    let is_there = |row: &Row<'_>| row.recording.mpeg_ts(row.number).is_some();
+    if !window.rows().iter().any(is_there) {
+        return None;
+    }
+    // It lasts as the first rendition does.
+    let lead = window.renditions().into_iter().next()?;
+    let rows = window.rows();
+    let runs = window.runs(Cut::Nowhere).into_iter().filter_map(|run| {
+        let rows = rows.get(run)?;
+        let first = rows.first()?;
+        let track = rows.iter().find_map(|row| track_of(row, lead));
+        let segment = |row: &Row<'_>| {
+            let segment = recorded_segment(row, lead).or_else(|| gap(row, track))?;
+            Some(Segment { gap: !is_there(row), ..segment })
+        };
+        let segments: Vec<Segment> = rows.iter().filter_map(segment).collect();
+        Some((format!("{ARCHIVE_FOLDER}/{}/", first.recording.session()), segments))
+    });
+    let runs: Vec<_> = runs.collect();
+    let carried = behind_segments(query);
+    Some(hls::recorded_mpeg_ts(&runs, listing(window, &carried, telling)))
 }
 
 fn manifest(
