@@ -146,7 +146,7 @@ impl Spool {
                 (SessionObject::Segment { .. } | SessionObject::MpegTs { .. }, State::Uploading)
                 | (_, State::Stored) => self.move_pin(id),
                 (SessionObject::Segment { .. } | SessionObject::MpegTs { .. }, _) => {
-                    self.give_up(id, HoleReason::Spool, now, log)
+                    self.give_up(id, HoleReason::Spool, now, log);
                 }
                 _ => self.write_again(id, now, log)?,
             }
