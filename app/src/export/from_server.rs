@@ -16,7 +16,8 @@ use glassline_io::tls::Connector;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -26,6 +27,8 @@ const FILE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long it may take until the server has made the file: four others may be made before it.
 const MADE_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long is waited where too many clips are being made.
+const OCCUPIED: Duration = Duration::from_secs(2);
 /// An answer in JSON is shorter; a clip has 64 MiB, and its tables.
 const ANSWER_MAX_BYTES: usize = 1 << 20;
 const FILE_MAX_BYTES: usize = 96 << 20;
@@ -94,12 +97,16 @@ struct Server<'a> {
     url: &'a Url,
     trust: Option<Connector>,
     key: Option<Zeroizing<String>>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Server<'_> {
     /// The status and the body of an answer.
     fn ask(&self, method: Method, path: &str, within: Duration, most: usize) -> Result<(u16, Vec<u8>)> {
-        let url = self.url.at(path);
+        // A proxy may have taken the path in front of all away.
+        let base = self.url.target().trim_end_matches('/');
+        let whole = if path.starts_with(base) { path.to_owned() } else { format!("{base}{path}") };
+        let url = self.url.at(&whole);
         let failed =
             |error: &dyn std::fmt::Display, advice| failure::failed(format!("{}: {error}", self.url), advice);
         let deadline = Clock.now() + within;
@@ -111,6 +118,9 @@ impl Server<'_> {
             let count = response
                 .read(&mut room, deadline)
                 .map_err(|error| failed(&error, "the answer broke off; begin again"))?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(explain(&ExportFailure::Stopped));
+            }
             body.extend_from_slice(room.get(..count).unwrap_or_default());
             if body.len() > most {
                 return Err(failed(&"the answer is larger than any of such a server", "ask another server"));
@@ -150,16 +160,23 @@ impl Server<'_> {
 pub(super) fn run(args: &Args, server: &Url, former: Former, clock: Clock) -> Result<()> {
     let key = args.publish_key_file.as_deref().map(read_key).transpose()?;
     let trust = if server.tls() { Some(args.trust.connector()?) } else { None };
-    let asked = Server { url: server, trust, key };
     let stop = stopped_by_signals()?;
-    let base = server.target().trim_end_matches('/');
-    let order = format!("{base}/api/recordings/{}/clip?{}", args.name, query(args));
-    let (status, body) = asked.ask(Method::Post, &order, ANSWER_TIMEOUT, ANSWER_MAX_BYTES)?;
-    if status != 202 {
-        return Err(asked.refused(status, &body));
-    }
-    let Ordered { status: told, file } = asked.read(&body)?;
+    let asked = Server { url: server, trust, key, stop: Arc::clone(&stop) };
+    let order = format!("/api/recordings/{}/clip?{}", args.name, query(args));
     let deadline = clock.now() + MADE_WITHIN;
+    let body = loop {
+        let (status, body) = asked.ask(Method::Post, &order, ANSWER_TIMEOUT, ANSWER_MAX_BYTES)?;
+        match status {
+            202 => break body,
+            // Other clips are being made.
+            503 if clock.now() < deadline => std::thread::sleep(OCCUPIED),
+            _ => return Err(asked.refused(status, &body)),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(explain(&ExportFailure::Stopped));
+        }
+    };
+    let Ordered { status: told, file } = asked.read(&body)?;
     let clip = loop {
         if stop.load(Ordering::Relaxed) {
             return Err(explain(&ExportFailure::Stopped));

@@ -166,6 +166,7 @@ impl Recording {
         let settings = settings(config);
         let store = settings.as_ref().map(|settings| settings.store.clone());
         self.recordings.configure(settings);
+        self.archive.set_max_per_address(config.record.max_reads_per_address);
         let mut known = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != store {
             *known = store;

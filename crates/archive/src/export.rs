@@ -355,9 +355,9 @@ fn plan(
         let widened = span.map(|span| Plan::widened(&sources, span));
         let window = Window::of(&sources, widened, now)?;
         let is_awaited = window.as_ref().is_some_and(Window::is_awaited);
-        let now_passed = recordings.now();
-        let waits = waits.get_or_insert_with(|| Waits::begin(&sources, now_passed));
-        if is_awaited && !waits.are_over(&sources, now_passed) {
+        let passed = recordings.now();
+        let waits = waits.get_or_insert_with(|| Waits::begin(&sources, passed, now));
+        if is_awaited && !waits.are_over(passed) {
             if !progress(ExportProgress { done: Duration::ZERO, all: Duration::ZERO }) {
                 return Err(ExportFailure::Stopped);
             }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 /// Objects that are fetched at once, and playlists that are rendered or wait, at most: neither takes the room of the other.
 const COMING_MAX: usize = 192;
 const LISTS_MAX: usize = 128;
-/// Of these, those that one address has caused, at most: a third, so that no one holds up all others.
-const COMING_MAX_OF_ONE: usize = COMING_MAX / 3;
-const LISTS_MAX_OF_ONE: usize = LISTS_MAX / 3;
+/// Of these, those that one address has caused, at most, where nothing else is configured: a third. Of playlists two thirds of that.
+pub(super) const COMING_MAX_OF_ONE: usize = COMING_MAX / 3;
+/// What it has caused of their bytes, at most; one object always comes.
+const BYTES_MAX_OF_ONE: u64 = COMING_MAX_BYTES / 3;
 /// Answers in place of objects that are kept, at most: strangers ask for what is not there.
 const FAILED_MAX: usize = 1024;
 /// Their bytes, as far as they are known: more than one is not begun beyond it.
@@ -36,10 +37,20 @@ pub(super) struct Cache {
     coming: usize,
     coming_bytes: u64,
     lists: usize,
-    /// What each address has caused of these: objects and playlists.
-    of_one: HashMap<IpAddr, (usize, usize)>,
+    /// What each address has caused of these.
+    of_one: HashMap<IpAddr, Caused>,
+    /// Objects that one may cause; 0: any number.
+    max_of_one: usize,
     failed: VecDeque<String>,
     figures: ReadingFigures,
+}
+
+/// What an address has caused that is coming.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Caused {
+    objects: usize,
+    lists: usize,
+    bytes: u64,
 }
 
 struct Entry {
@@ -81,9 +92,15 @@ impl Cache {
             coming_bytes: 0,
             lists: 0,
             of_one: HashMap::new(),
+            max_of_one: COMING_MAX_OF_ONE,
             failed: VecDeque::new(),
             figures: ReadingFigures::default(),
         }
+    }
+
+    /// How many objects one address may cause from now on; 0: any number.
+    pub(super) fn set_max_of_one(&mut self, objects: usize) {
+        self.max_of_one = objects;
     }
 
     pub(super) fn figures(&self) -> ReadingFigures {
@@ -124,6 +141,10 @@ impl Cache {
         // A playlist is counted as one, since it is rendered by one thread.
         let is_list = expected == LIST;
         let expected = if is_list { 0 } else { expected };
+        if by.is_some_and(|by| self.is_too_much_of_one(by, is_list, expected)) {
+            self.figures.refused += 1;
+            return Looked::BusyWithOne;
+        }
         let is_too_much =
             self.coming > self.lists && self.coming_bytes.saturating_add(expected) > COMING_MAX_BYTES;
         let (own, max) =
@@ -132,14 +153,10 @@ impl Cache {
             return Looked::Busy;
         }
         if let Some(by) = by {
-            let (objects, lists) = self.of_one.get(&by).copied().unwrap_or_default();
-            let (own, max) = if is_list { (lists, LISTS_MAX_OF_ONE) } else { (objects, COMING_MAX_OF_ONE) };
-            if own >= max {
-                self.figures.refused += 1;
-                return Looked::BusyWithOne;
-            }
-            let (objects, lists) = self.of_one.entry(by).or_default();
-            *(if is_list { lists } else { objects }) += 1;
+            let caused = self.of_one.entry(by).or_default();
+            caused.objects += usize::from(!is_list);
+            caused.lists += usize::from(is_list);
+            caused.bytes = caused.bytes.saturating_add(expected);
         }
         let growing = new();
         self.coming += 1;
@@ -160,6 +177,16 @@ impl Cache {
         self.entries.insert(key.to_owned(), entry);
         self.by_use.insert(self.uses, key.to_owned());
         Looked::New(growing)
+    }
+
+    fn is_too_much_of_one(&self, by: IpAddr, is_list: bool, expected: u64) -> bool {
+        let Some(caused) = self.of_one.get(&by).filter(|_| self.max_of_one > 0) else { return false };
+        if is_list {
+            caused.lists >= (self.max_of_one * 2 / 3).max(1)
+        } else {
+            caused.objects >= self.max_of_one
+                || caused.objects > 0 && caused.bytes.saturating_add(expected) > BYTES_MAX_OF_ONE
+        }
     }
 
     /// Whether it gives this object for this key.
@@ -238,13 +265,13 @@ impl Cache {
 }
 
 /// It is not coming any more for the address that has caused it.
-fn leave(of_one: &mut HashMap<IpAddr, (usize, usize)>, entry: &mut Entry) {
+fn leave(of_one: &mut HashMap<IpAddr, Caused>, entry: &mut Entry) {
     let Some(by) = entry.by.take() else { return };
-    if let Some((objects, lists)) = of_one.get_mut(&by) {
-        let count = if entry.is_list { lists } else { objects };
-        *count = count.saturating_sub(1);
-    }
-    if of_one.get(&by) == Some(&(0, 0)) {
+    let Some(caused) = of_one.get_mut(&by) else { return };
+    caused.objects = caused.objects.saturating_sub(usize::from(!entry.is_list));
+    caused.lists = caused.lists.saturating_sub(usize::from(entry.is_list));
+    caused.bytes = caused.bytes.saturating_sub(entry.expected);
+    if *caused == Caused::default() {
         of_one.remove(&by);
     }
 }
@@ -344,7 +371,7 @@ mod tests {
             "it is coming for another one"
         );
         assert!(matches!(look(&mut cache, None, "of no one", 1), Looked::New(_)));
-        for number in 0..LISTS_MAX_OF_ONE {
+        for number in 0..COMING_MAX_OF_ONE * 2 / 3 {
             let key = format!("list {number}");
             assert!(
                 matches!(look(&mut cache, address(1), &key, LIST), Looked::New(_)),
@@ -361,6 +388,17 @@ mod tests {
         assert!(matches!(look(&mut cache, address(1), "b", 1), Looked::BusyWithOne));
         cache.forget("");
         assert!(cache.of_one.is_empty());
+        // Few that are large are as much as many.
+        for number in 0..4u64 {
+            let looked = look(&mut cache, address(1), &format!("large {number}"), BYTES_MAX_OF_ONE / 3);
+            assert_eq!(matches!(looked, Looked::New(_)), number < 3, "{number}");
+        }
+        assert!(
+            matches!(look(&mut cache, address(2), "huge", BYTES_MAX_OF_ONE + 1), Looked::New(_)),
+            "one comes"
+        );
+        cache.set_max_of_one(0);
+        assert!(matches!(look(&mut cache, address(1), "any number", 1), Looked::New(_)));
     }
 
     #[test]

@@ -276,6 +276,11 @@ impl Archive {
         step.objects.iter().map(fetch).collect()
     }
 
+    /// How many objects one address may cause to be fetched at once from now on, and two thirds as many playlists; 0: any number.
+    pub fn set_max_per_address(&self, objects: usize) {
+        self.shared.cache().set_max_of_one(objects);
+    }
+
     /// What was read.
     pub fn figures(&self) -> ReadingFigures {
         let figures = self.shared.cache().figures();

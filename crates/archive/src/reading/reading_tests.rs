@@ -563,7 +563,7 @@ fn what_goes_on_is_read_from_the_spool_and_what_is_due_is_waited_for() {
 }
 
 #[test]
-fn a_publisher_with_a_clock_that_is_behind_is_waited_for_no_longer_than_its_segments_take() {
+fn a_publisher_with_a_clock_that_is_far_behind_is_not_waited_for() {
     let shelf = Handle::default();
     // What is captured now is stamped a minute ago.
     let begun = ago(69);
@@ -571,17 +571,10 @@ fn a_publisher_with_a_clock_that_is_behind_is_waited_for_no_longer_than_its_segm
     let goes = Arc::new(Goes { session, begun, reached: AtomicUsize::new(4) });
     let bench = Bench::of(shelf, Some(Arc::clone(&goes) as Arc<dyn RunningRecordings>));
     let now = bench.recordings.utc().as_nanos() / 1_000_000_000;
-    let growing = bench.find("video.m3u8", &format!("from={}&to={now}", now - 3600), true).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(!growing.look(Filling::is_over), "it waits");
-    goes.reached.store(5, Ordering::SeqCst);
-    std::thread::sleep(Duration::from_millis(700));
-    assert!(!growing.look(Filling::is_over), "what was under way alone has come");
-    let begun = Instant::now();
-    goes.reached.store(6, Ordering::SeqCst);
-    let (status, text) = read(&growing);
-    assert!(status == 200 && text.contains("/5.m4s") && text.contains("TYPE:EVENT"), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "not the eight seconds");
+    let asked = Instant::now();
+    let (status, text) = bench.get("video.m3u8", &format!("from={}&to={now}", now - 3600));
+    assert!(status == 200 && text.contains("/3.m4s") && text.contains("TYPE:EVENT"), "{text}");
+    assert!(asked.elapsed() < Duration::from_secs(5), "not the eight seconds");
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn playlist_of(shared: &Shared, mut job: PlaylistJob, may_wait: bool) -> Option<
         .iter()
         .map(|current| Source { recording: &current.recording, is_running: current.is_running })
         .collect();
-    let has_waited = job.waits.get_or_insert_with(|| Waits::begin(&sources, now)).are_over(&sources, now);
+    let has_waited = job.waits.get_or_insert_with(|| Waits::begin(&sources, now, utc)).are_over(now);
     let window = match Window::for_playlist(&sources, job.span, utc) {
         Ok(window) => window,
         Err(too_long) => {

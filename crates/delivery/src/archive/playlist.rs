@@ -116,29 +116,30 @@ fn iframes(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<Str
     hls::recorded_iframes(&told(&runs), listing(window, &carried, telling))
 }
 
-/// The list of segments of MPEG-TS: a row that is not there so is a gap. `None` where none is.
+/// The list of segments of MPEG-TS: what is not there so is left out, with a discontinuity in its place, since players that know no other
+/// segments know no gap either. `None` where none is.
 fn mpeg_ts(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<String> {
-    let is_there = |row: &Row<'_>| row.recording.mpeg_ts(row.number).is_some();
-    if !window.rows().iter().any(is_there) {
-        return None;
-    }
     // It lasts as the first rendition does.
     let lead = window.renditions().into_iter().next()?;
-    let rows = window.rows();
-    let runs = window.runs(Cut::Nowhere).into_iter().filter_map(|run| {
-        let rows = rows.get(run)?;
-        let first = rows.first()?;
+    let mut runs: Vec<(String, Vec<Segment>)> = Vec::new();
+    for run in window.runs(Cut::Nowhere) {
+        let rows = window.rows().get(run)?;
         let track = rows.iter().find_map(|row| track_of(row, lead));
-        let segment = |row: &Row<'_>| {
-            let segment = recorded_segment(row, lead).or_else(|| gap(row, track))?;
-            Some(Segment { gap: !is_there(row), ..segment })
-        };
-        let segments: Vec<Segment> = rows.iter().filter_map(segment).collect();
-        Some((format!("{ARCHIVE_FOLDER}/{}/", first.recording.session()), segments))
-    });
-    let runs: Vec<_> = runs.collect();
+        for some in rows.chunk_by(|one, other| is_mpeg_ts(one) == is_mpeg_ts(other)) {
+            let segment = |row: &Row<'_>| recorded_segment(row, lead).or_else(|| gap(row, track));
+            let segments: Vec<Segment> =
+                some.iter().filter(|row| is_mpeg_ts(row)).filter_map(segment).collect();
+            if let Some(first) = some.first().filter(|_| !segments.is_empty()) {
+                runs.push((format!("{ARCHIVE_FOLDER}/{}/", first.recording.session()), segments));
+            }
+        }
+    }
     let carried = behind_segments(query);
-    Some(hls::recorded_mpeg_ts(&runs, listing(window, &carried, telling)))
+    (!runs.is_empty()).then(|| hls::recorded_mpeg_ts(&runs, listing(window, &carried, telling)))
+}
+
+fn is_mpeg_ts(row: &Row<'_>) -> bool {
+    row.recording.mpeg_ts(row.number).is_some()
 }
 
 fn manifest(

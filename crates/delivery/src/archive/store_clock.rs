@@ -8,15 +8,6 @@
 //! store's time, monotonic time ─► StoreClock ─► Believed, or Held: nothing goes for its age, until the clock is put right or has stayed
 //!                                               so for HELD_FOR
 //! ```
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss
-    )
-)]
 
 use crate::packager::later;
 use glassline_media::{Time, Utc};
@@ -46,34 +37,43 @@ pub enum Belief {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct StoreClock {
-    /// What was believed last: the time that had passed, and the store's then; and how much more may have passed.
-    believed: Option<(Time, Utc, Duration)>,
-    /// Since when it is not.
-    held_since: Option<Time>,
+    /// The latest time that was believed or had to be by what has passed: when, the store's time then, and how much more may have passed.
+    mark: Option<(Time, Utc, Duration)>,
+    /// How long the clock has been ahead, and when it was last seen so.
+    held: (Duration, Option<Time>),
 }
 
 impl StoreClock {
-    /// What was believed last is known from before a start: `at`, by the store's clock.
-    pub fn restarted(at: Option<Utc>, now: Time) -> StoreClock {
-        StoreClock { believed: at.map(|at| (now, at, OFF_MAX)), held_since: None }
+    /// What was believed last is known from before a start: `at`, by the store's clock, which had then been ahead for `held`.
+    pub fn restarted(at: Option<Utc>, held: Duration, now: Time) -> StoreClock {
+        StoreClock { mark: at.map(|at| (now, at, OFF_MAX)), held: (held, None) }
     }
 
     /// The store's clock says `at`, when `now` has passed.
     pub fn look(&mut self, at: Utc, now: Time) -> Belief {
-        let ahead = self.believed.map_or(Duration::ZERO, |(then, known, more)| {
-            let expected = later(later(known, now.since(then)), more);
-            Duration::from_nanos(at.as_nanos().saturating_sub(expected.as_nanos()))
+        let passed = self.mark.map(|(then, known, more)| (later(known, now.since(then)), more));
+        let ahead = passed.map_or(Duration::ZERO, |(known, more)| {
+            Duration::from_nanos(at.as_nanos().saturating_sub(later(known, more).as_nanos()))
         });
         if ahead > JUMP_MIN {
-            let since = *self.held_since.get_or_insert(now);
-            let left = HELD_FOR.saturating_sub(now.since(since));
+            let (held, seen) = self.held;
+            let held = held.saturating_add(seen.map_or(Duration::ZERO, |seen| now.since(seen)));
+            self.held = (held, Some(now));
+            let left = HELD_FOR.saturating_sub(held);
             if !left.is_zero() {
                 return Belief::Held { ahead, left };
             }
         }
-        self.believed = Some((now, at, Duration::ZERO));
-        self.held_since = None;
+        // A clock that goes back, and is put right again, has not jumped.
+        let known = passed.map_or(at, |(known, _)| known.max(at));
+        self.mark = Some((now, known, Duration::ZERO));
+        self.held = (Duration::ZERO, None);
         Belief::Believed
+    }
+
+    /// What a next start has to know: the latest time that was believed, and how long the clock has been ahead.
+    pub fn remembered(&self) -> (Option<Utc>, Duration) {
+        (self.mark.map(|(_, known, _)| known), self.held.0)
     }
 }
 
@@ -111,46 +111,66 @@ mod tests {
         assert!(is_held(clock.look(utc(1011), time(20))));
         assert_eq!(clock.look(utc(1012), time(21)), Belief::Believed);
         assert_eq!(clock.look(utc(1014), time(23)), Belief::Believed);
-        // Back is no danger: all looks younger.
+        // Back is no danger: all looks younger. Put right again, it has not jumped.
         assert_eq!(clock.look(utc(0), time(24)), Belief::Believed);
+        assert_eq!(clock.look(utc(1016), time(25)), Belief::Believed);
+        assert!(is_held(clock.look(utc(1019), time(25))));
     }
 
     #[test]
     fn over_a_restart_a_day_may_have_passed_and_no_more() {
-        assert_eq!(StoreClock::restarted(None, time(5)).look(utc(9999), time(5)), Belief::Believed);
-        assert_eq!(StoreClock::restarted(Some(utc(0)), time(5)).look(utc(25), time(5)), Belief::Believed);
-        let mut clock = StoreClock::restarted(Some(utc(0)), time(5));
+        assert_eq!(
+            StoreClock::restarted(None, Duration::ZERO, time(5)).look(utc(9999), time(5)),
+            Belief::Believed
+        );
+        assert_eq!(
+            StoreClock::restarted(Some(utc(0)), Duration::ZERO, time(5)).look(utc(25), time(5)),
+            Belief::Believed
+        );
+        let mut clock = StoreClock::restarted(Some(utc(0)), Duration::ZERO, time(5));
         assert!(is_held(clock.look(utc(26), time(5))));
         assert!(is_held(clock.look(utc(37), time(16))));
         assert_eq!(clock.look(utc(38), time(17)), Belief::Believed);
+    }
+
+    #[test]
+    fn hours_of_several_days_count_together() {
+        let mut clock = StoreClock::restarted(Some(utc(0)), Duration::ZERO, time(0));
+        assert!(is_held(clock.look(utc(100), time(0))) && is_held(clock.look(utc(107), time(7))));
+        let (known, held) = clock.remembered();
+        assert_eq!((known, held), (Some(utc(0)), HOUR * 7));
+        let mut clock = StoreClock::restarted(known, held, time(50));
+        assert!(is_held(clock.look(utc(124), time(50))) && is_held(clock.look(utc(128), time(54))));
+        assert_eq!(clock.look(utc(129), time(55)), Belief::Believed);
+        assert_eq!(clock.remembered(), (Some(utc(129)), Duration::ZERO));
     }
 
     proptest! {
         /// Whatever the clock says, what is believed is never further ahead than the time that has passed allows, unless it stayed so.
         #[test]
         fn no_jump_is_believed_at_once(begun in 0u32..10_000, steps in proptest::collection::vec((0u32..6, 0u32..20_000), 1..40)) {
-            let mut clock = StoreClock::restarted(Some(utc(begun)), time(0));
-            let (mut passed, mut known, mut at_known) = (0, begun + 24, 0);
-            let mut held_since = None;
+            let mut clock = StoreClock::restarted(Some(utc(begun)), Duration::ZERO, time(0));
+            let (mut passed, mut known, mut more, mut at_known) = (0, begun, 24, 0);
+            let (mut held, mut seen) = (0, None);
             for (step, says) in steps {
                 passed += step;
-                let is_ahead = says > known + (passed - at_known) + 1;
-                let belief = clock.look(utc(says), time(passed));
+                let expected = known + (passed - at_known);
+                let is_ahead = says > expected + more + 1;
                 if is_ahead {
-                    let since = *held_since.get_or_insert(passed);
-                    prop_assert_eq!(is_held(belief), passed - since < 12);
-                } else {
-                    prop_assert_eq!(belief, Belief::Believed);
+                    held += seen.map_or(0, |seen| passed - seen);
+                    seen = Some(passed);
                 }
+                let belief = clock.look(utc(says), time(passed));
+                prop_assert_eq!(is_held(belief), is_ahead && held < 12);
                 if belief == Belief::Believed {
-                    (known, at_known, held_since) = (says, passed, None);
+                    (known, more, at_known, held, seen) = (expected.max(says), 0, passed, 0, None);
                 }
             }
         }
 
         #[test]
         fn no_time_panics(at: u64, then: u64, now: u64, later: u64) {
-            let mut clock = StoreClock::restarted(Some(Utc::from_nanos(at)), Time::from_nanos(now));
+            let mut clock = StoreClock::restarted(Some(Utc::from_nanos(at)), Duration::from_nanos(at), Time::from_nanos(now));
             clock.look(Utc::from_nanos(then), Time::from_nanos(later));
             clock.look(Utc::from_nanos(later), Time::from_nanos(then));
         }

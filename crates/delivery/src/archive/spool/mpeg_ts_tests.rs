@@ -159,6 +159,59 @@ fn a_rendition_that_has_stopped_is_not_waited_for_and_the_end_waits_for_nothing(
 }
 
 #[test]
+fn sound_that_is_late_finds_its_pictures_though_the_store_and_the_index_are_quick() {
+    let (mut spool, mut log, mut store, mut now) = spool(64 * MIB);
+    let played = Played::begin(&mut spool, &mut log, now);
+    for at in 0..played.segments.len() {
+        played.bring(&mut spool, &mut log, at, now);
+        store.take(&mut spool, &mut log, now, |_| Outcome::Stored);
+        // A part of the index is due between pictures and sound.
+        now += Duration::from_secs(31);
+        spool.handle_timeout(now, &mut log);
+        store.take(&mut spool, &mut log, now, |_| Outcome::Stored);
+    }
+    spool.end(played.number, later(BEGUN, Duration::from_secs(20)), now, &mut log);
+    store.take_all(&mut spool, &mut log, now);
+    let index = store.indexes().remove(0);
+    assert_eq!(told(&store, &index, &played.numbers()), played.numbers());
+    for number in played.numbers() {
+        let path = format!("hall/{}/ts/{number}.ts", index.session());
+        assert!(store.objects[&path] == played.expected(number), "{number}");
+    }
+    assert!(index.parts() > 5, "the index was not held up: {}", index.parts());
+}
+
+#[test]
+fn what_comes_of_a_number_that_was_made_already_is_not_made_again() {
+    let (mut spool, mut log, mut store, now) = spool(64 * MIB);
+    let played = Played::begin(&mut spool, &mut log, now);
+    let numbers = played.numbers();
+    let bring = |spool: &mut Spool, log: &mut MemoryLog, wanted: RenditionName| {
+        let all = 0..played.segments.len();
+        all.filter(|at| played.segments[*at].0 == wanted).for_each(|at| played.bring(spool, log, at, now));
+    };
+    // All pictures, and then the sound of all.
+    bring(&mut spool, &mut log, VIDEO);
+    let object = SessionObject::MpegTs { segment: numbers[0] };
+    let id = spool.by_object[&(played.number, object)];
+    let alone = spool.read(id, &mut log).unwrap().concat();
+    bring(&mut spool, &mut log, AUDIO);
+    assert_eq!(spool.by_object[&(played.number, object)], id);
+    let mut writes: BTreeMap<String, usize> = BTreeMap::new();
+    spool.end(played.number, later(BEGUN, Duration::from_secs(20)), now, &mut log);
+    store.take(&mut spool, &mut log, now, |object| {
+        *writes.entry(object.to_string()).or_default() += 1;
+        Outcome::Stored
+    });
+    assert!(writes.values().all(|count| *count == 1), "{writes:?}");
+    store.take_all(&mut spool, &mut log, now);
+    let index = store.indexes().remove(0);
+    assert_eq!(told(&store, &index, &numbers), numbers);
+    let path = format!("hall/{}/ts/{}.ts", index.session(), numbers[0]);
+    assert!(store.objects[&path] == alone);
+}
+
+#[test]
 fn in_a_spool_that_is_full_mpeg_ts_goes_first_and_leaves_no_hole() {
     let (mut spool, mut log, mut store, now) = spool(8 * MIB);
     let played = Played::begin(&mut spool, &mut log, now);

@@ -197,7 +197,7 @@ impl Spool {
     fn close_open(&mut self, number: u64, rendition: RenditionName, now: Time, log: &mut dyn Log) {
         let Some(open) = self.recordings.get(&number).and_then(|it| it.open.get(&rendition)) else { return };
         let (segment, pieces) = (open.segment.clone(), log::write_pieces(&open.pieces));
-        let segment_number = segment.number;
+        let (segment_number, epoch) = (segment.number, segment.epoch);
         if let Some(recording) = self.recordings.get_mut(&number) {
             recording.has_come_to(rendition, &segment);
         }
@@ -220,7 +220,7 @@ impl Spool {
             item.line = (self.items.len() < LINES_MAX).then(|| Box::new(segment));
             self.insert_item(open.id, item);
             if let Some(rows) = self.recordings.get_mut(&number).and_then(|it| it.mpeg_ts.as_mut()) {
-                rows.waiting.insert(segment_number);
+                rows.add(rendition, epoch, segment_number);
             }
             return;
         }

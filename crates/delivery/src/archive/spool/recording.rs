@@ -133,11 +133,20 @@ impl Recording {
         (serde_json::to_string(&line).unwrap_or_default(), Bytes::from(lines))
     }
 
+    /// How many lines the next part of its index may have: those before the first one of a segment that is still needed.
+    pub(super) fn writable(&self) -> usize {
+        let is_needed = |pending: &PendingLine| match (&pending.line, &self.mpeg_ts) {
+            (Line::Segment(_, segment), Some(rows)) => rows.needs(segment.number),
+            _ => false,
+        };
+        self.pending.iter().position(is_needed).unwrap_or(self.pending.len())
+    }
+
     /// Takes lines for the next part of its index: the part, the lines, and when the recording ended where this is the last part.
     pub(super) fn take_part(&mut self, is_last: bool) -> (Bytes, Vec<PendingLine>, Option<Utc>) {
         let mut writer = PartWriter::new(&self.name, self.session, self.next_part);
-        let mut count = 0;
-        while let Some(pending) = self.pending.get(count).filter(|_| !writer.is_full()) {
+        let (mut count, most) = (0, self.writable());
+        while let Some(pending) = self.pending.get(count).filter(|_| count < most && !writer.is_full()) {
             match &pending.line {
                 Line::Segment(rendition, segment) => {
                     if let Some(track) = self.tracks.get(&(*rendition, segment.epoch)) {

@@ -219,7 +219,8 @@ impl Spool {
         log: &mut dyn Log,
     ) -> Result<(), LogFailed> {
         while let Some(recording) = self.recordings.get_mut(&number) {
-            if (recording.is_indexed || !is_last) && recording.pending.is_empty() {
+            let is_nothing = recording.pending.is_empty() && (recording.is_indexed || !is_last);
+            if is_nothing || !recording.pending.is_empty() && recording.writable() == 0 {
                 break;
             }
             let part = recording.next_part;

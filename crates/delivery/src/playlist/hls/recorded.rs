@@ -94,9 +94,6 @@ pub(crate) fn recorded_mpeg_ts(runs: &[(String, Vec<Segment>)], listing: Listing
         }
         for segment in segments {
             let _ = writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", date_time(segment.program_date_time));
-            if segment.gap {
-                out.push_str("#EXT-X-GAP\n");
-            }
             let object = Object::TransportSegment { segment: segment.number };
             let carried = listing.carried;
             let _ = writeln!(out, "#EXTINF:{},\n{base}{object}{carried}", seconds(segment.duration_time()));
