@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Link(Box<link::Args>),
     Key(key::Args),
     #[cfg(feature = "archive")]
-    Export(export::Args),
+    Export(Box<export::Args>),
     Probe(Box<probe::Args>),
     Doctor(doctor::Args),
     Lab(Box<lab::Args>),

@@ -1,6 +1,9 @@
 //! `glassline export`: a time of a recorded stream as a file.
 
+mod from_server;
+
 use crate::stop::{Second, StopSignals};
+use crate::trust::Trust;
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_archive::export::{ExportFailure, ExportProgress, ExportRequest, Former, abandon_all, export};
@@ -12,6 +15,7 @@ use glassline_codec::h264::recode;
 use glassline_delivery::archive::export::{Container, ExportError, Group, Recoder, Report};
 use glassline_delivery::archive::location::Location;
 use glassline_delivery::archive::query::Span;
+use glassline_delivery::http1::Url;
 use glassline_delivery::packager::RenditionName;
 use glassline_delivery::playlist::date_time;
 use glassline_delivery::policy::StreamName;
@@ -32,13 +36,22 @@ pub(crate) struct Args {
     /// The stream's name
     #[arg(value_name = "NAME", value_parser = stream_name)]
     name: StreamName,
-    /// File to write: .mp4 (plays from the first byte on, all renditions) or .ts (pictures and the first sound). It appears when it is
+    /// File to write: .mp4 (plays from the first byte on, all renditions) or .ts (the same as MPEG-TS). It appears when it is
     /// whole
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Where the recordings are, as [record] store has it: file:DIR or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "STORE")]
-    store: Location,
+    #[arg(long, value_name = "STORE", required_unless_present = "server")]
+    store: Option<Location>,
+    /// A server that records, in place of its store: it makes the file of what is in its spool, too, up to now. MP4 of five minutes and
+    /// 64 MiB at most
+    #[arg(long, value_name = "URL", requires = "from", conflicts_with_all = ["store", "exact", "endpoint", "region", "access_key_file"])]
+    server: Option<Url>,
+    /// File with the server's publish key, where it has one
+    #[arg(long, value_name = "FILE", requires = "server")]
+    publish_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
     /// When it begins: 2026-11-30T20:15:00Z, seconds since 1970, or before now (-30s, -5m, -2h, -1d). The file begins at the last key
     /// frame before. Without --from it is all of the newest recording
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -76,15 +89,16 @@ Examples:
   glassline export stage goal.mp4 --store file:/srv/recordings --from 2026-11-30T20:15:03.5Z --to 2026-11-30T20:15:09Z --exact
   glassline export stage out.ts --from -2h --to -90m --store s3://media/recordings --endpoint https://s3.example \\
       --access-key-file id --secret-key-file secret
+  glassline export stage last.mp4 --server http://127.0.0.1:8080 --from -30s    of a recording that goes on, up to now
   glassline export stage all.mp4 --store file:/srv/recordings --json    all of the newest recording, and what became of it as JSON
 
 Pictures and sound are copied: the file begins at the last key frame before --from and ends at --to; the command says which times
 these became. With --exact it begins with the first picture at --from or later, and what lies between that and the next key frame is
 coded anew, of H.264 with whole pictures in 4:2:0 of 8 bits; of anything else there is no file, and the command says why.
 What is missing in the recording is told; the file goes on without a hole. A server that records may go on meanwhile: what
-it has not put into the store yet, the last seconds, is not in the file.
+it has not put into the store yet, the last seconds, is in no file that is made of --store; --server has that, too.
 Exit status: 0 if all that was asked for is in the file; 3 if the file is there and something is missing, which is told (times that
-were not recorded, objects that are lost, sound that .ts has no place for); 1 if there is no file; 2 for wrong usage.";
+were not recorded, objects that are lost); 1 if there is no file; 2 for wrong usage.";
 
 fn stream_name(text: &str) -> Result<StreamName, String> {
     let wanted = "a stream's name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot";
@@ -115,8 +129,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let clock = Clock::new();
     let span = Span::between(args.from.as_deref(), args.to.as_deref(), clock.utc());
     let span = span.map_err(|bad| failure::usage(bad, "give --from and --to so, or none of both"))?;
+    let former = if args.force { Former::Replaced } else { Former::Kept };
+    if let Some(server) = &args.server {
+        if container == Container::MpegTs {
+            return Err(failure::usage("a server makes MP4 alone", "give a file that ends with .mp4"));
+        }
+        return from_server::run(args, server, former, clock);
+    }
+    let Some(location) = args.store.clone() else {
+        return Err(failure::usage("it is not said where the recordings are", "give --store or --server"));
+    };
     let settings = StoreSettings {
-        location: args.store.clone(),
+        location,
         endpoint: args.endpoint.clone(),
         region: args.region.clone(),
         access_key_file: args.access_key_file.clone(),
@@ -129,7 +153,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let request = ExportRequest { name: args.name.clone(), span, container };
     let is_shown = std::io::stderr().is_terminal();
     let mut shown_at = Instant::now();
-    let former = if args.force { Former::Replaced } else { Former::Kept };
     let recoder = args.exact.then(|| recoder(Arc::clone(&stop)));
     let exported = export(&recordings, &request, &args.out, former, recoder, |progress| {
         if is_shown && shown_at.elapsed() >= Duration::from_millis(200) {
@@ -241,7 +264,6 @@ struct Exported<'a> {
     renditions: Vec<String>,
     /// All that was asked for is in the file.
     whole: bool,
-    left_out: Vec<String>,
     missing: Vec<Missing>,
     lost_objects: u64,
 }
@@ -277,7 +299,6 @@ fn json(args: &Args, span: Option<Span>, report: &Report, bytes: u64) -> Result<
         seconds: in_seconds(report.duration),
         renditions: names(&report.renditions),
         whole: report.is_whole(),
-        left_out: names(&report.left_out),
         missing: missing(report),
         lost_objects: report.lost_objects,
     };
@@ -310,10 +331,6 @@ fn words(args: &Args, span: Option<Span>, report: &Report, bytes: u64) -> String
     if report.lost_objects > 0 {
         let _ =
             writeln!(text, "{} recorded objects are not there or damaged, and left out", report.lost_objects);
-    }
-    if !report.left_out.is_empty() {
-        let names: Vec<_> = report.left_out.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "left out: {}; MP4 has place for them", names.join(", "));
     }
     text
 }

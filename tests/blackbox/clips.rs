@@ -145,6 +145,41 @@ fn a_folder_that_is_recorded_into_is_exported_and_no_file_is_replaced_unasked() 
 }
 
 #[test]
+fn a_running_server_makes_a_file_of_what_it_records_at_that_moment() {
+    let scratch = Scratch::new("clips-server");
+    let (server, _config) = recording(&scratch, "[publish]\nkey = 'a-publish-key'\n");
+    let key = scratch.write("publish.key", "a-publish-key\n");
+    let out = scratch.file("last.mp4");
+    let at = format!("http://{}", server.address());
+    let from = ["export", "hall", &out, "--server", &at, "--from", "-3s"];
+    let refused = glassline(&from);
+    assert!(refused.status == Some(1) && refused.stderr.contains("--publish-key-file"), "{}", refused.stderr);
+    let keyed = [&from[..], &["--publish-key-file", &key, "--json"]].concat();
+    let told = until_some("a file", || {
+        let made = glassline(&[&keyed[..], &["--force"]].concat());
+        let told: Option<serde_json::Value> = serde_json::from_str(&made.text()).ok();
+        told.filter(|told| told["whole"] == true && made.status == Some(0))
+    });
+    assert!(told["seconds"].as_f64() >= Some(2.5), "{told}");
+    let bytes = std::fs::read(&out).unwrap();
+    assert_eq!((Some(bytes.len() as u64), &bytes[4..8]), (told["bytes"].as_u64(), &b"ftyp"[..]));
+    // Up to the moment of the order, which the store has not got: the recording has just begun.
+    let began = told["from"].as_str().unwrap().to_owned();
+    let refused = glassline(&keyed);
+    assert!(refused.status == Some(2) && refused.stderr.contains("--force"), "{}", refused.stderr);
+    assert_eq!(std::fs::read(&out).unwrap(), bytes);
+    let from =
+        ["export", "hall", &out, "--server", &at, "--force", "--publish-key-file", &key, "--from", &began];
+    let long = glassline(&[&from[..9], &["-10m"]].concat());
+    assert!(long.status == Some(1) && long.stderr.contains("minutes"), "{}", long.stderr);
+    for wrong in
+        [&["export", "hall", "a.ts", "--server", &at, "--from", "-3s"][..], &["export", "hall", "a.mp4"]]
+    {
+        assert_eq!(glassline(wrong).status, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn an_export_that_is_told_twice_to_end_leaves_no_file() {
     let scratch = Scratch::new("clips-twice");
     // A store that takes connections and says nothing.

@@ -39,6 +39,7 @@ mod encode_inside;
 mod encode_outputs;
 mod encode_quality;
 mod event;
+mod examples;
 mod experiment;
 mod fade;
 mod flight;

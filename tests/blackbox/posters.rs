@@ -72,10 +72,14 @@ fn a_recording_and_a_clip_have_pictures() {
     is_jpeg(&picture);
     assert_eq!(picture.header("cache-control"), Some("private, no-store"));
     assert_eq!(get(server.address(), "/api/recordings/hall/clips/1.jpg").status, 404);
-    // Ten seconds later the picture stays.
-    until_some("the picture that stays", || {
-        (get(server.address(), &path).header("cache-control") == Some("max-age=3600")).then_some(())
+    // Ten seconds later the picture stays, and is in the store with the recording.
+    let stays = until_some("the picture that stays", || {
+        let picture = get(server.address(), &path);
+        (picture.header("cache-control") == Some("max-age=3600")).then_some(picture)
     });
+    let stored = scratch.path().join(format!("hall/{session}/poster.jpg"));
+    let stored = until_some("the picture in the store", || std::fs::read(&stored).ok());
+    assert_eq!(stored, stays.body);
 }
 
 #[test]

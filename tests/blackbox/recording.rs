@@ -72,6 +72,74 @@ fn has_no_gaps(numbers: &[u64]) {
     assert!(!numbers.is_empty() && numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
 }
 
+/// Packets of a transport stream, by their PIDs.
+fn pids(ts: &[u8]) -> Vec<u16> {
+    assert_eq!(ts.len() % 188, 0);
+    let pid = |packet: &[u8]| {
+        assert_eq!(packet[0], 0x47);
+        u16::from_be_bytes([packet[1] & 0x1f, packet[2]])
+    };
+    ts.chunks(188).map(pid).collect()
+}
+
+#[test]
+fn a_stream_is_recorded_as_mpeg_ts_too_and_players_that_know_no_other_get_it() {
+    let (scratch, store) = (Scratch::new("store"), Scratch::new("recorded-ts"));
+    let text = config(store.path(), "ts = true\nkeep_size = '100GiB'", "");
+    let file = scratch.write("glassline.toml", text);
+    let mut server = serve(&["--config", &file]);
+    let address = server.address();
+    // What the store has not got yet is there for players.
+    let list = until_some("a list", || {
+        let list = get(address, "/live/hall/ts.m3u8?from=-1h");
+        let list = match list.header("location") {
+            Some(location) => get(address, &format!("/live/hall/{location}")),
+            None => list,
+        };
+        (list.status == 200 && list.text().matches("#EXTINF").count() >= 3).then(|| list.text())
+    });
+    assert!(list.contains("#EXT-X-VERSION:3\n") && list.contains("PLAYLIST-TYPE:EVENT"), "{list}");
+    let paths: Vec<&str> = list.lines().filter(|line| line.ends_with(".ts")).collect();
+    let segment = get(address, &format!("/live/hall/{}", paths[1]));
+    assert_eq!((segment.status, segment.header("content-type")), (200, Some("video/mp2t")));
+    assert_eq!(pids(&segment.body)[..2], [0, 0x1000], "the tables come first");
+    let running = recording(&server, "recording");
+    server.process.signal("TERM");
+    assert_eq!(server.process.wait().code(), Some(0));
+    drop(server);
+    let folder = folder(store.path(), &running);
+    let named: Vec<u64> = lines(&folder)
+        .iter()
+        .filter_map(|line| line.get("ts"))
+        .map(|ts| {
+            let number = ts["number"].as_u64().unwrap();
+            let bytes = fs::read(folder.join(format!("ts/{number}.ts"))).unwrap();
+            assert_eq!(Some(bytes.len() as u64), ts["bytes"].as_u64(), "{number}");
+            assert!(pids(&bytes).contains(&0x100));
+            number
+        })
+        .collect();
+    has_no_gaps(&named);
+    assert_eq!(named, segments(&folder, "video"), "to the last one");
+    // A server that does not record it so plays it, and deletes all of it.
+    let file = scratch
+        .write("glassline.toml", config(store.path(), "", "").replace("record = true", "record = false"));
+    let server = serve(&["--config", &file]);
+    let path = format!("/live/hall/{}", paths[1]);
+    let again = until_some("the segment", || {
+        let again = get(server.address(), &path);
+        (again.status == 200).then_some(again)
+    });
+    assert_eq!(again.body, segment.body);
+    let session = running["session"].as_str().unwrap();
+    until("it is known", || {
+        recordings(&server).iter().any(|it| it["session"] == session && it["state"] == "complete")
+    });
+    let deleted = ask(server.address(), "DELETE", &format!("/api/recordings/hall/{session}"), &[]);
+    assert_eq!(deleted.status, 202);
+    until("nothing of it", || !folder.exists());
+}
+
 #[test]
 fn a_stream_is_recorded_whole_and_its_recording_ends_with_the_server() {
     let (scratch, store) = (Scratch::new("store"), Scratch::new("recorded"));

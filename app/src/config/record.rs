@@ -15,6 +15,7 @@ use std::time::Duration;
 const SPOOL_MIN: ByteSize = ByteSize::from_mebibytes(4);
 /// How long recordings may be kept.
 const KEEP: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(100 * 366 * 86_400));
+const READS_MAX: usize = 65_536;
 const SPOOL_MAX: ByteSize = ByteSize::from_mebibytes(16 << 20);
 /// The folder of the spool in a store that is a folder, where none is named: no stream has such a name.
 const SPOOL_FOLDER: &str = ".spool";
@@ -46,6 +47,10 @@ pub(crate) struct Record {
     pub(crate) keep_size: Option<ByteSize>,
     /// The bit rate to the store at most; unset: as fast as it goes.
     pub(crate) upload_rate: Option<Bitrate>,
+    /// Whether the store gets segments of MPEG-TS, too.
+    pub(crate) ts: bool,
+    /// Objects of recordings that one address may cause to be fetched at once; 0: any number.
+    pub(crate) max_reads_per_address: usize,
 }
 
 impl Default for Record {
@@ -61,6 +66,8 @@ impl Default for Record {
             keep: None,
             keep_size: None,
             upload_rate: None,
+            ts: false,
+            max_reads_per_address: 64,
         }
     }
 }
@@ -91,6 +98,7 @@ impl Config {
             for (name, stream) in &self.stream {
                 let is_set = [
                     ("record", stream.record == Some(true)),
+                    ("record_ts", stream.record_ts == Some(true)),
                     ("keep", stream.keep.is_some()),
                     ("keep_size", stream.keep_size.is_some()),
                 ];
@@ -124,6 +132,10 @@ impl Config {
             if is_set && !is_s3 {
                 return problem(key, "is for stores at s3://BUCKET/PREFIX, and this one is a folder");
             }
+        }
+        if record.max_reads_per_address > READS_MAX {
+            let text = format!("{} is out of range; from 0 to {READS_MAX}", record.max_reads_per_address);
+            return problem("record.max_reads_per_address", text);
         }
         let bytes = record.spool_size.bytes();
         if !(SPOOL_MIN.bytes()..=SPOOL_MAX.bytes()).contains(&bytes) {
@@ -179,8 +191,10 @@ mod tests {
             ("[record]\nstore = 'file:/r'\nspool_size = '1MiB'\n", "4MiB"),
             ("[record]\nstore = 'file:/r'\nkeep = '1s'\n", "record.keep"),
             ("[record]\nstor = 'file:/r'\n", "store"),
+            ("[record]\nstore = 'file:/r'\nmax_reads_per_address = 65537\n", "65536"),
             ("[stream.hall]\nkeep = '30d'\n", "stream.hall.keep"),
             ("[stream.hall]\nkeep_size = '1GiB'\n", "stream.hall.keep_size"),
+            ("[stream.hall]\nrecord_ts = true\n", "stream.hall.record_ts"),
             ("[record]\nstore = 'file:/r'\n[stream.hall]\nkeep = '1s'\n", "stream.hall.keep"),
         ] {
             assert!(complaint(text).contains(words), "{text}: {}", complaint(text));

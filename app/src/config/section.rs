@@ -362,6 +362,8 @@ pub(crate) struct Stream {
     pub(crate) watch: Option<bool>,
     /// Whether it is recorded, with all its versions.
     pub(crate) record: Option<bool>,
+    /// Whether the store gets segments of MPEG-TS of its recordings, too, if different from `[record]`.
+    pub(crate) record_ts: Option<bool>,
     /// How long its recordings are kept, if different from `[record]`.
     #[serde(deserialize_with = "some_duration")]
     pub(crate) keep: Option<Duration>,

@@ -5,7 +5,7 @@ mod control_socket;
 mod line;
 mod link;
 mod options;
-mod outputs;
+pub(crate) mod outputs;
 mod report;
 mod section;
 #[cfg(test)]

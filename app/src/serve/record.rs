@@ -24,6 +24,7 @@ use glassline_media::Codec;
 use glassline_media::quantity::ByteSize;
 use glassline_relay::{Hub, ListenerRole, Recorder};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +92,12 @@ fn rules(config: &Config) -> Rules {
     Rules { general: keep(config.record.keep, config.record.keep_size), streams: own.collect() }
 }
 
+/// Which streams say themselves whether they are recorded as MPEG-TS, too.
+fn own_ts(config: &Config) -> BTreeMap<StreamName, bool> {
+    let own = config.stream.iter();
+    own.filter_map(|(name, stream)| Some((StreamName::parse(name)?, stream.record_ts?))).collect()
+}
+
 fn settings(config: &Config) -> Option<RecordSettings> {
     let record = &config.record;
     let (location, spool) = (record.store.clone()?, record.spool_folder()?);
@@ -104,6 +111,7 @@ fn settings(config: &Config) -> Option<RecordSettings> {
             access_key_file: record.access_key_file.clone(),
             secret_key_file: record.secret_key_file.clone(),
         },
+        ts: (record.ts, own_ts(config)),
         spool,
         spool_bytes: record.spool_size.bytes(),
         keep: rules(config),
@@ -158,6 +166,7 @@ impl Recording {
         let settings = settings(config);
         let store = settings.as_ref().map(|settings| settings.store.clone());
         self.recordings.configure(settings);
+        self.archive.set_max_per_address(config.record.max_reads_per_address);
         let mut known = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != store {
             *known = store;
@@ -245,6 +254,9 @@ impl Recording {
     pub(super) fn expose(&self, text: &mut Exposition) {
         if self.recordings.is_on() {
             expose(text, &self.recordings.status());
+            let refused = self.archive.figures().refused;
+            let help = "Requests for recordings that were refused (429): their address had asked for too much at once.";
+            text.total("record_refused_reads_total", "counter", help, refused);
         }
     }
 }
@@ -310,6 +322,12 @@ fn expose(text: &mut Exposition, status: &Status) {
             "gauge",
             "Whether the store took what it was given last.",
             status.store_error.is_none().into(),
+        ),
+        (
+            "record_retention_held",
+            "gauge",
+            "Whether nothing is deleted for its age, since the store's clock has jumped ahead.",
+            status.is_retention_held.into(),
         ),
     ] {
         text.total(name, kind, help, value);

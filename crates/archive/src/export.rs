@@ -7,6 +7,7 @@
 
 use crate::reading::{Archive, StepObjects};
 use crate::store::{StoreError, StoreErrorKind};
+use crate::waits::Waits;
 use bytes::Bytes;
 use glassline_delivery::archive::export::{Container, Export, ExportError, Plan, Recoder, Report, Step};
 use glassline_delivery::archive::query::Span;
@@ -38,8 +39,6 @@ const TRY_AGAIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long a process that ends at once waits for one that makes or names a file.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
-/// How long what has been captured and is recorded in a moment is waited for.
-const AWAIT_FOR: Duration = Duration::from_secs(8);
 
 /// What is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,6 +282,21 @@ pub fn export(
     Ok(report)
 }
 
+/// Writes what was made elsewhere to `target`, which appears when it is whole.
+///
+/// # Errors
+/// [`ExportFailure`]; there is no file then, or the one that was there before.
+pub fn write_file(target: &Path, former: Former, bytes: &[u8]) -> Result<(), ExportFailure> {
+    check_name(target, former)?;
+    let unwritten = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => ExportFailure::Exists { path: target.to_owned() },
+        _ => ExportFailure::Write { path: target.to_owned(), error },
+    };
+    let mut file = Unfinished::beside(target, "part").map_err(unwritten)?;
+    file.file().and_then(|file| file.write_all(bytes)).map_err(unwritten)?;
+    file.finish(target, former).map_err(unwritten)
+}
+
 /// Makes what `request` says in memory: `most` bytes, by and large. `progress` is told as by [`export()`].
 ///
 /// # Errors
@@ -330,7 +344,7 @@ fn plan(
     progress: &mut impl FnMut(ExportProgress) -> bool,
 ) -> Result<(Plan, Export), ExportFailure> {
     let ExportRequest { name, span, container } = request;
-    let began = Instant::now();
+    let mut waits = None;
     loop {
         let current = recordings.current(name, *span)?;
         let sources: Vec<_> = current
@@ -341,7 +355,9 @@ fn plan(
         let widened = span.map(|span| Plan::widened(&sources, span));
         let window = Window::of(&sources, widened, now)?;
         let is_awaited = window.as_ref().is_some_and(Window::is_awaited);
-        if is_awaited && began.elapsed() < AWAIT_FOR {
+        let passed = recordings.now();
+        let waits = waits.get_or_insert_with(|| Waits::begin(&sources, passed, now));
+        if is_awaited && !waits.are_over(passed) {
             if !progress(ExportProgress { done: Duration::ZERO, all: Duration::ZERO }) {
                 return Err(ExportFailure::Stopped);
             }

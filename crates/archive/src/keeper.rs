@@ -3,10 +3,12 @@
 //! It waits for the store where others must not. What a part of an index says is read once. What fails with one recording is counted
 //! and told, and is no reason to leave the others as they are.
 
+mod belief;
 mod remove;
 
 use crate::settings::RecordSettings;
 use crate::store::{Listed, Store, StoreError, StoreErrorKind};
+use belief::Believed;
 use bytes::Bytes;
 use glassline_delivery::archive::index::{Line, Part};
 use glassline_delivery::archive::names::{Session, SessionObject, StoredObject};
@@ -18,7 +20,7 @@ use glassline_media::Utc;
 use remove::at_once;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -43,6 +45,8 @@ pub(crate) struct Entry {
     parts: BTreeMap<u32, KeptPart>,
     /// Parts that cannot be read, which is told once. What they would tell of is not known; they are kept as long as others.
     torn: BTreeMap<u32, KeptPart>,
+    /// Where it has no part of an index, which a crash may leave: all that is there, as old as the newest of it.
+    bare: Option<KeptPart>,
     /// Of all parts and what they tell of.
     bytes: u64,
     pub(crate) span: Option<(Utc, Utc)>,
@@ -65,15 +69,27 @@ impl Entry {
         self.torn.insert(part.number, part);
     }
 
+    /// It has no part of an index, but these objects; none: it has a part, or nothing.
+    fn set_bare(&mut self, objects: &[Listed]) {
+        self.bytes = self.bytes.saturating_sub(self.bare.map_or(0, |bare| bare.bytes));
+        self.bare = objects.iter().map(|listed| listed.modified).max().map(|written| KeptPart {
+            number: 0,
+            written,
+            bytes: objects.iter().fold(0, |all, listed| all.saturating_add(listed.bytes)),
+        });
+        self.bytes = self.bytes.saturating_add(self.bare.map_or(0, |bare| bare.bytes));
+    }
+
     fn remove(&mut self, part: u32) {
-        if let Some(part) = self.parts.remove(&part).or_else(|| self.torn.remove(&part)) {
+        let of_index = self.parts.remove(&part).or_else(|| self.torn.remove(&part));
+        if let Some(part) = of_index.or_else(|| self.bare.take()) {
             self.bytes = self.bytes.saturating_sub(part.bytes);
         }
     }
 
     /// All parts that the store has.
     fn all_parts(&self) -> impl Iterator<Item = &KeptPart> {
-        self.parts.values().chain(self.torn.values())
+        self.parts.values().chain(self.torn.values()).chain(&self.bare)
     }
 
     /// Whether another server may be writing it, one of a newer version among them.
@@ -132,6 +148,7 @@ pub(crate) struct Keeper {
     running: Mutex<BTreeSet<(StreamName, Session)>>,
     wanted: Arc<Mutex<Wanted>>,
     errors: Arc<Errors>,
+    is_held: Arc<AtomicBool>,
 }
 
 /// What requests have asked for: which recordings are locked or unlocked, until the store has it.
@@ -149,10 +166,13 @@ impl Keeper {
         let (tasks, receiver) = channel();
         let (known, errors) = (Arc::<Mutex<Known>>::default(), Arc::<Errors>::default());
         let wanted = Arc::<Mutex<Wanted>>::default();
+        let is_held = Arc::<AtomicBool>::default();
         let worker = Worker {
             known: Arc::clone(&known),
             wanted: Arc::clone(&wanted),
             errors: Arc::clone(&errors),
+            is_held: Arc::clone(&is_held),
+            believed: None,
             clock: Clock::new(),
             place: None,
             running: None,
@@ -161,7 +181,7 @@ impl Keeper {
             looked: false,
         };
         thread::Builder::new().name("record-keep".into()).spawn(move || worker.run(&receiver))?;
-        Ok(Keeper { tasks: Mutex::new(tasks), known, running: Mutex::default(), wanted, errors })
+        Ok(Keeper { tasks: Mutex::new(tasks), known, running: Mutex::default(), wanted, errors, is_held })
     }
 
     fn send(&self, task: Task) {
@@ -217,6 +237,11 @@ impl Keeper {
         self.errors.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
+    /// Whether nothing is deleted for its age, since the store's clock is not believed.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
+
     /// Has a recording deleted, which takes a while.
     pub(crate) fn delete(&self, name: StreamName, session: Session) -> Result<(), KeepError> {
         let key = (name.clone(), session);
@@ -257,6 +282,9 @@ struct Worker {
     known: Arc<Mutex<Known>>,
     wanted: Arc<Mutex<Wanted>>,
     errors: Arc<Errors>,
+    /// Nothing goes for its age.
+    is_held: Arc<AtomicBool>,
+    believed: Option<Believed>,
     clock: Clock,
     place: Option<(RecordSettings, Store)>,
     /// What goes on here; `None` before that is known: then nothing is deleted.
@@ -290,6 +318,7 @@ impl Worker {
                 if !self.place.as_ref().is_some_and(is_same) {
                     locked(&self.known).clear();
                     self.looked = false;
+                    self.believed = None;
                 }
                 self.place = place;
                 self.look();
@@ -391,6 +420,12 @@ impl Worker {
         Ok(())
     }
 
+    /// When the store got the newest part of all indexes.
+    fn newest_written(&self) -> Option<Utc> {
+        let known = locked(&self.known);
+        known.values().flat_map(|entry| entry.all_parts().map(|part| part.written)).max()
+    }
+
     fn is_running(&self, key: &(StreamName, Session)) -> bool {
         self.running.as_ref().is_some_and(|running| running.contains(key))
     }
@@ -403,6 +438,8 @@ impl Worker {
         let mut entry = locked(&self.known).get(&key).cloned().unwrap_or_default();
         let listed = store.list_blocking(&format!("{folder}/index"), PARTS_MAX)?;
         entry.is_locked = self.is_spared(&store, &key)?;
+        let objects = if listed.is_empty() { store.list_blocking(&folder, DELETE_MAX)? } else { Vec::new() };
+        entry.set_bare(&objects);
         let part_of = |listed: &Listed| match listed.path.parse() {
             Ok(StoredObject { object: SessionObject::Index { part }, .. }) => Some(part),
             _ => None,
@@ -435,19 +472,24 @@ impl Worker {
                 entry.add(KeptPart { number: *part, written: *modified, bytes: bytes + media });
             }
         }
-        if !entry.parts.is_empty() || !entry.torn.is_empty() || entry.is_locked {
+        if entry.all_parts().next().is_some() || entry.is_locked {
             locked(&self.known).insert(key, entry);
         }
         read
     }
 
     fn kept(&self, now: Utc) -> Vec<KeptRecording> {
-        let kept = |((name, session), entry): (&(StreamName, Session), &Entry)| KeptRecording {
-            name: name.clone(),
-            session: *session,
-            parts: entry.all_parts().copied().collect(),
-            is_locked: entry.is_locked,
-            is_running: self.is_running(&(name.clone(), *session)) || entry.is_recent(now),
+        let kept = |((name, session), entry): (&(StreamName, Session), &Entry)| {
+            let is_running = self.is_running(&(name.clone(), *session)) || entry.is_recent(now);
+            // Of one that goes on the index may be on its way.
+            let parts = entry.all_parts().filter(|_| !(is_running && entry.bare.is_some()));
+            KeptRecording {
+                name: name.clone(),
+                session: *session,
+                parts: parts.copied().collect(),
+                is_locked: entry.is_locked,
+                is_running,
+            }
         };
         locked(&self.known).iter().map(kept).collect()
     }
@@ -493,6 +535,7 @@ fn add_part(entry: &mut Entry, part: &Part) -> u64 {
                 *known = (known.0.min(from), known.1.max(to));
                 bytes = bytes.saturating_add(segment.bytes);
             }
+            Line::MpegTs(segment) => bytes = bytes.saturating_add(segment.bytes),
             Line::Ended(utc) => entry.ended = Some(*utc),
             Line::Hole(_) => {}
         }

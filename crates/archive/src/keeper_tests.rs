@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 fn settings(scratch: &Scratch, keep_bytes: Option<u64>) -> RecordSettings {
     RecordSettings {
+        ts: Default::default(),
         streams: BTreeSet::new(),
         store: StoreSettings::new(Location::Folder(scratch.path().to_owned())),
         spool: PathBuf::new(),
@@ -276,4 +277,89 @@ fn a_recording_with_torn_parts_alone_is_deleted_when_it_is_old_or_that_is_asked_
     by_age(&mut settings.keep.general, 500);
     again.configure(Some((settings, store.clone())));
     until("nothing", || sessions().is_empty() && again.known().is_empty());
+}
+
+fn make_old(scratch: &Scratch, path: &str, seconds: u64) {
+    let old = std::time::SystemTime::now() - Duration::from_secs(seconds);
+    let file = std::fs::File::options().write(true).open(scratch.path().join(path)).unwrap();
+    file.set_modified(old).unwrap();
+}
+
+fn by_age(scratch: &Scratch, store: &Store, seconds: u64) -> Keeper {
+    let mut settings = settings(scratch, None);
+    settings.keep.general.age = Some(Duration::from_secs(seconds));
+    let keeper = Keeper::start().unwrap();
+    keeper.configure(Some((settings, store.clone())));
+    keeper.set_running(BTreeSet::new());
+    keeper
+}
+
+#[test]
+fn a_folder_without_an_index_is_listed_and_goes_when_all_of_it_is_old() {
+    let scratch = Scratch::new("keeper-bare");
+    let store = Store::start(StoreSettings::new(Location::Folder(scratch.path().to_owned()))).unwrap();
+    for second in 0..3 {
+        for number in 0..2 {
+            let path = format!("hall/{}/audio/{number}.m4s", session(second));
+            store.put_blocking(&path, vec![Bytes::from(vec![0; 1000])]).unwrap();
+            // Of the second one something is young.
+            if second == 0 || second == 1 && number == 0 {
+                make_old(&scratch, &path, 700);
+            }
+        }
+    }
+    // Of the third one the index has come when it is looked at again.
+    let keeper = by_age(&scratch, &store, 3600);
+    until("all", || keeper.known().len() == 3);
+    let known = |second| keeper.known()[&(hall(), session(second))].clone();
+    assert_eq!((known(0).bytes, known(0).ended, known(0).bare.is_some()), (2000, None, true));
+    let listed = keeper.summaries(|_| true);
+    assert!(listed.iter().all(|(_, summary)| summary.span.is_none() && summary.ended.is_none()));
+    assert_eq!(keeper.delete(hall(), session(1)), Err(KeepError::Running), "it may have just begun");
+    write_recording(&store, session(2), 2);
+    let keeper = by_age(&scratch, &store, 600);
+    until("two", || keeper.known().len() == 2);
+    assert_eq!(store.folders_blocking("hall").unwrap(), [session(1), session(2)].map(|it| it.to_string()));
+    let known = keeper.known().remove(&(hall(), session(2))).unwrap();
+    assert!(known.bare.is_none() && known.bytes > 2000 && known.parts.len() == 2);
+}
+
+#[test]
+fn a_clock_that_has_jumped_ahead_deletes_nothing_for_its_age_and_what_is_too_much_goes_all_the_same() {
+    let scratch = Scratch::new("keeper-clock");
+    let store = Store::start(StoreSettings::new(Location::Folder(scratch.path().to_owned()))).unwrap();
+    write_recording(&store, session(0), 2);
+    write_recording(&store, session(1), 2);
+    let days = |days: u64| days * 86_400;
+    for second in 0..2 {
+        for part in 0..2 {
+            let path = format!("hall/{}/index/{part:08}.jsonl", session(second));
+            make_old(&scratch, &path, days(40) - second);
+        }
+    }
+    // So the clock was when it was believed last: half an hour after that, and now it is forty days later.
+    let believed = |ago: u64| {
+        let nanos = Clock::new().utc().as_nanos() - ago * 1_000_000_000;
+        let text = glassline_delivery::playlist::date_time(Utc::from_nanos(nanos));
+        store.put_blocking(".glassline/clock", vec![Bytes::from(text)]).unwrap();
+    };
+    believed(days(40) - 1800);
+    let keeper = by_age(&scratch, &store, days(30));
+    until("the recordings", || keeper.known().len() == 2);
+    until("that it is held", || keeper.is_held());
+    // A quota needs no clock.
+    let mut too_much = settings(&scratch, Some(3000));
+    too_much.keep.general.age = Some(Duration::from_secs(days(30)));
+    keeper.configure(Some((too_much.clone(), store.clone())));
+    let known = || keeper.known().keys().map(|(_, session)| *session).collect::<Vec<_>>();
+    until("the quota", || known() == [session(1)]);
+    // The next start finds the same: what was believed stays.
+    let again = by_age(&scratch, &store, days(30));
+    until("that it is held again", || again.is_held());
+    assert_eq!(store.folders_blocking("hall").unwrap(), [session(1).to_string()]);
+    // One that has seen the time go by deletes.
+    believed(3600);
+    let right = by_age(&scratch, &store, days(30));
+    until("nothing", || right.known().is_empty() && store.folders_blocking("hall").unwrap().is_empty());
+    assert!(!right.is_held());
 }

@@ -19,6 +19,7 @@ mod settings;
 mod status;
 pub mod store;
 mod tap;
+mod waits;
 
 pub use keeper::KeepError;
 pub use reading::{

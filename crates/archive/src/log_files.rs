@@ -239,7 +239,8 @@ fn read_record(file: &File, at: u64, length: u64, is_whole: bool) -> io::Result<
     if header.record_bytes() > length - at {
         return Ok(None);
     }
-    let wanted = if is_whole || header.kind != Kind::Part {
+    let has_media = matches!(header.kind, Kind::Part | Kind::MpegTs);
+    let wanted = if is_whole || !has_media {
         u64::from(header.length)
     } else {
         u64::from(header.length).min(PART_HEAD_BYTES)
@@ -249,7 +250,7 @@ fn read_record(file: &File, at: u64, length: u64, is_whole: bool) -> io::Result<
     if wanted == u64::from(header.length) && !header.has(&payload) {
         return Ok(None);
     }
-    if header.kind == Kind::Part {
+    if has_media {
         let end = payload.iter().position(|byte| *byte == b'\n').map_or(payload.len(), |end| end + 1);
         payload.truncate(end);
     }

@@ -56,6 +56,17 @@ struct Opened {
     log: LogFiles,
 }
 
+impl Opened {
+    /// A recording begins; `has_ts`: as MPEG-TS, too.
+    fn begin(&mut self, name: StreamName, begun: Utc, has_ts: bool) -> u64 {
+        let number = self.spool.begin(name, begun);
+        if has_ts {
+            self.spool.also_as_mpeg_ts(number);
+        }
+        number
+    }
+}
+
 /// A failure that is told once in a while.
 #[derive(Default)]
 struct Told {
@@ -204,7 +215,8 @@ impl RecordingThread {
         match message {
             Message::Begin { key, name } => {
                 let begun = self.new_session(&name);
-                let recording = self.opened.as_mut().map(|it| it.spool.begin(name.clone(), begun));
+                let has_ts = self.has_ts(&name);
+                let recording = self.opened.as_mut().map(|it| it.begin(name.clone(), begun, has_ts));
                 let (taken, inits) = (BTreeMap::new(), BTreeMap::new());
                 self.taps.insert(key, Tapped { name, taken, inits, recording });
             }
@@ -270,6 +282,11 @@ impl RecordingThread {
             utc = Utc::from_nanos(utc.as_nanos().saturating_add(1_000_000));
         }
         utc
+    }
+
+    /// Whether a recording of the stream `name` that begins now is made as MPEG-TS, too.
+    fn has_ts(&self, name: &StreamName) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.has_ts(name))
     }
 
     /// Other settings from now on; `None`: nothing is recorded any more, and the spool is closed.
@@ -414,12 +431,13 @@ impl RecordingThread {
 
     /// All that streams bring and that is not recorded yet is, from here on.
     fn begin_all(&mut self, now: Time) {
-        let begin = |tapped: &Tapped| (tapped.name.clone(), self.new_session(&tapped.name));
+        let begin = |Tapped { name, .. }: &Tapped| (name.clone(), self.new_session(name), self.has_ts(name));
         let begun: BTreeMap<u64, _> = self.taps.iter().map(|(key, tapped)| (*key, begin(tapped))).collect();
-        let Some(Opened { spool, log }) = &mut self.opened else { return };
+        let Some(opened) = &mut self.opened else { return };
         for (key, tapped) in self.taps.iter_mut().filter(|(_, tapped)| tapped.recording.is_none()) {
-            let Some((name, utc)) = begun.get(key).cloned() else { continue };
-            let number = spool.begin(name, utc);
+            let Some((name, utc, has_ts)) = begun.get(key).cloned() else { continue };
+            let number = opened.begin(name, utc, has_ts);
+            let Opened { spool, log } = opened;
             tapped.taken.clear();
             tapped.recording = Some(number);
             for (rendition, (track, bytes)) in &tapped.inits {
@@ -527,6 +545,9 @@ fn tell(event: &Event) {
         Event::Hole(name, Hole { rendition, first, last, reason, .. }) => {
             let (rendition, reason) = (rendition.to_string(), reason.name());
             tracing::warn!(stream = %name, rendition, first, last, reason, "segments are not recorded");
+        }
+        Event::NoMpegTs(name, words) => {
+            tracing::warn!(stream = %name, "the recording has no MPEG-TS from here on: {words}");
         }
         Event::Refused(object) => tracing::error!(%object, "the store refuses an object, which is given up"),
         Event::Complete(name, session, _) => {

@@ -41,6 +41,7 @@ impl Place {
 
     fn settings(&self, store: &str) -> RecordSettings {
         RecordSettings {
+            ts: Default::default(),
             streams: [hall()].into(),
             store: StoreSettings::new(Location::Folder(self.store(store))),
             spool: self.scratch.path().join("spool"),
@@ -73,7 +74,7 @@ impl Place {
                     }
                     Line::Ended(_) => has_ended = true,
                     Line::Hole(hole) => panic!("{hole:?}"),
-                    Line::Track(..) => {}
+                    Line::Track(..) | Line::MpegTs(_) => {}
                 }
             }
             numbers.sort_unstable();

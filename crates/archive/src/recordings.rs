@@ -136,6 +136,7 @@ impl Recordings {
             .iter_mut()
             .zip(self.keeper.errors())
             .for_each(|(all, of_keeper)| *all += of_keeper);
+        status.is_retention_held = self.keeper.is_held();
         status
     }
 

@@ -25,6 +25,8 @@ pub struct Status {
     pub oldest_waiting: Option<Duration>,
     /// Failures of the store, by kind, in the order of [`StoreErrorKind::ALL`].
     pub store_errors: [u64; StoreErrorKind::ALL.len()],
+    /// The store's clock is not believed: nothing is deleted for its age.
+    pub is_retention_held: bool,
     /// Why the store takes nothing now, in words.
     pub store_error: Option<String>,
     /// Failures of the spool's disk.

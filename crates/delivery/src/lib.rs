@@ -31,6 +31,7 @@ pub mod archive;
 pub mod assemble;
 pub mod backoff;
 pub mod burst_limiter;
+mod calendar;
 pub mod coalesce;
 pub mod fill;
 pub mod forward;

@@ -3,6 +3,7 @@
 use super::{Growing, Wake};
 use glassline_delivery::policy::StreamName;
 use std::fmt::Debug;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A request for something of a stream that may be recorded.
@@ -14,6 +15,8 @@ pub struct RecordedRequest<'a> {
     pub rest: &'a str,
     /// The query, without its `?`.
     pub query: &'a str,
+    /// What the address that asks is counted by; `None`: it is not, since it is of this machine, as a proxy's is.
+    pub peer: Option<IpAddr>,
     /// Whether the stream is there now: what is asked for without a time is then live.
     pub is_live: bool,
     /// Whether another server has the stream now, which has recordings of it, too: what is not known to be here is asked for there.

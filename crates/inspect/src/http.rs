@@ -94,8 +94,26 @@ impl Response {
         trust: Option<&Connector>,
         deadline: Time,
     ) -> Result<Response, HttpFailure> {
+        Response::ask_as(method, url, trust, None, deadline)
+    }
+
+    /// The same as one that has this key, which goes in `Authorization: Bearer` (RFC 6750 §2.1).
+    ///
+    /// # Errors
+    /// As of [`Response::get`].
+    pub fn ask_as(
+        method: Method,
+        url: &Url,
+        trust: Option<&Connector>,
+        key: Option<&str>,
+        deadline: Time,
+    ) -> Result<Response, HttpFailure> {
         let (wire, poller) = open(url, trust)?;
         let request = url.request(method);
+        let request = match key {
+            Some(key) => request.with_header("Authorization", &format!("Bearer {key}")),
+            None => request,
+        };
         // A server may wait for the body of a request that says nothing of its length (RFC 9110 §8.6).
         let request =
             if method == Method::Post { request.with_header("Content-Length", "0") } else { request };

@@ -16,8 +16,14 @@ impl Worker {
         if !self.looked || self.running.is_none() || !settings.keep.has_any() {
             return;
         }
-        let now = self.clock.utc();
-        let removals = removals(&self.kept(now), &settings.keep, now);
+        let (rules, now) = match self.rules_now(&store, &settings.keep) {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.count(&error);
+                (settings.keep.without_age(), self.store_utc())
+            }
+        };
+        let removals = removals(&self.kept(now), &rules, now);
         for some in removals.chunks(AT_ONCE) {
             self.remove_some(&store, some);
         }
@@ -92,10 +98,14 @@ impl Worker {
                 }
             };
             for line in Part::read(&text).map(|part| part.lines).unwrap_or_default() {
-                if let Line::Segment(rendition, segment) = line
-                    && !segment.is_gap()
-                {
-                    let object = SessionObject::Segment { rendition, segment: segment.number };
+                let object = match line {
+                    Line::Segment(rendition, segment) if !segment.is_gap() => {
+                        Some(SessionObject::Segment { rendition, segment: segment.number })
+                    }
+                    Line::MpegTs(segment) => Some(SessionObject::MpegTs { segment: segment.number }),
+                    _ => None,
+                };
+                if let Some(object) = object {
                     let object = StoredObject { name: name.clone(), session: *session, object };
                     segments.push((index, object.to_string()));
                 }
@@ -149,6 +159,8 @@ impl Worker {
         }
         if let Some(last) = last {
             store.delete_blocking(&last)?;
+            // A picture of the recording may have been written since: what writes it looks whether the index is still there.
+            delete_all(&store, &store.list_blocking(&folder, DELETE_MAX)?)?;
         }
         store.sweep_blocking(&folder)?;
         locked(&self.known).remove(&(name.clone(), session));

@@ -66,6 +66,12 @@ pub(super) fn busy(wake: &Arc<dyn Wake>) -> Arc<Growing> {
     whole(too_many(), wake)
 }
 
+/// The answer where an address has asked for much that is still coming.
+pub(super) fn busy_with_one(wake: &Arc<dyn Wake>) -> Arc<Growing> {
+    let words = "What you have asked for of recordings is still being fetched. Ask again in a second, for less at once.";
+    whole(problem(429, "too many requests for recordings", words).with_header("Retry-After", "1"), wake)
+}
+
 pub(super) fn too_many() -> Response {
     let words =
         "This server fetches as many recorded objects as it can at the moment. Ask again in a second.";
@@ -73,8 +79,15 @@ pub(super) fn too_many() -> Response {
 }
 
 pub(super) fn absent() -> Response {
-    let words = "Nothing of this stream is recorded in that time. GET /api/recordings says what is.";
+    let words = "Nothing of this stream is recorded in that time. Its times are those of capture, by its publisher's clock where the \
+                 stream tells them; times before now go by this server's. GET /api/recordings says what there is.";
     problem(404, "nothing is recorded", words)
+}
+
+/// The answer where nothing of the time is there as MPEG-TS.
+pub(super) fn no_mpeg_ts() -> Response {
+    let words = "Nothing of that time is recorded as MPEG-TS; [record] ts has what comes recorded so. index.m3u8 names what there is.";
+    problem(404, "not recorded as MPEG-TS", words)
 }
 
 pub(super) fn too_long(words: &str) -> Response {
@@ -97,6 +110,13 @@ pub(super) fn not_yet() -> Response {
     let words =
         "The recording has just begun, or the disk of its spool does not answer. Ask again in a second.";
     problem(503, "no picture yet", words).with_header("Retry-After", "1")
+}
+
+/// The answer to a request for a picture that has waited for too long.
+pub(super) fn late() -> Response {
+    let words =
+        "The store of the recordings is slow, and other pictures came first. Ask again in some seconds.";
+    problem(503, "no picture yet", words).with_header("Retry-After", "5")
 }
 
 /// The answer where a recording has no picture.

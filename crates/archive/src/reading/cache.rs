@@ -5,11 +5,16 @@ use glassline_delivery::fill::Object as Filling;
 use glassline_edge::Growing;
 use glassline_media::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Objects that are fetched at once, and playlists that are rendered or wait, at most: neither takes the room of the other.
 const COMING_MAX: usize = 192;
 const LISTS_MAX: usize = 128;
+/// Of these, those that one address has caused, at most, where nothing else is configured: a third. Of playlists two thirds of that.
+pub(super) const COMING_MAX_OF_ONE: usize = COMING_MAX / 3;
+/// What it has caused of their bytes, at most; one object always comes.
+const BYTES_MAX_OF_ONE: u64 = COMING_MAX_BYTES / 3;
 /// Answers in place of objects that are kept, at most: strangers ask for what is not there.
 const FAILED_MAX: usize = 1024;
 /// Their bytes, as far as they are known: more than one is not begun beyond it.
@@ -32,8 +37,20 @@ pub(super) struct Cache {
     coming: usize,
     coming_bytes: u64,
     lists: usize,
+    /// What each address has caused of these.
+    of_one: HashMap<IpAddr, Caused>,
+    /// Objects that one may cause; 0: any number.
+    max_of_one: usize,
     failed: VecDeque<String>,
     figures: ReadingFigures,
+}
+
+/// What an address has caused that is coming.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Caused {
+    objects: usize,
+    lists: usize,
+    bytes: u64,
 }
 
 struct Entry {
@@ -42,6 +59,8 @@ struct Entry {
     /// How many bytes it was expected to have.
     expected: u64,
     is_list: bool,
+    /// The address that has caused it, while it is coming.
+    by: Option<IpAddr>,
     has_failed: bool,
     /// Its bytes, once it is whole.
     bytes: Option<u64>,
@@ -57,6 +76,8 @@ pub(super) enum Looked {
     New(Arc<Growing>),
     /// Too much is coming.
     Busy,
+    /// Too much is coming that this address has caused.
+    BusyWithOne,
 }
 
 impl Cache {
@@ -70,18 +91,37 @@ impl Cache {
             coming: 0,
             coming_bytes: 0,
             lists: 0,
+            of_one: HashMap::new(),
+            max_of_one: COMING_MAX_OF_ONE,
             failed: VecDeque::new(),
             figures: ReadingFigures::default(),
         }
+    }
+
+    /// How many objects one address may cause from now on; 0: any number.
+    pub(super) fn set_max_of_one(&mut self, objects: usize) {
+        self.max_of_one = objects;
     }
 
     pub(super) fn figures(&self) -> ReadingFigures {
         self.figures
     }
 
-    /// The object of this key, or a new one of about `expected` bytes that `new` makes.
+    #[cfg(test)]
     pub(super) fn look(
         &mut self,
+        key: &str,
+        expected: u64,
+        now: Time,
+        new: impl FnOnce() -> Arc<Growing>,
+    ) -> Looked {
+        self.look_for(None, key, expected, now, new)
+    }
+
+    /// The object of this key, or a new one of about `expected` bytes that `new` makes. `by` has asked for it; `None`: no one address.
+    pub(super) fn look_for(
+        &mut self,
+        by: Option<IpAddr>,
         key: &str,
         expected: u64,
         now: Time,
@@ -101,12 +141,22 @@ impl Cache {
         // A playlist is counted as one, since it is rendered by one thread.
         let is_list = expected == LIST;
         let expected = if is_list { 0 } else { expected };
+        if by.is_some_and(|by| self.is_too_much_of_one(by, is_list, expected)) {
+            self.figures.refused += 1;
+            return Looked::BusyWithOne;
+        }
         let is_too_much =
             self.coming > self.lists && self.coming_bytes.saturating_add(expected) > COMING_MAX_BYTES;
         let (own, max) =
             if is_list { (self.lists, LISTS_MAX) } else { (self.coming - self.lists, COMING_MAX) };
         if own >= max || !is_list && is_too_much {
             return Looked::Busy;
+        }
+        if let Some(by) = by {
+            let caused = self.of_one.entry(by).or_default();
+            caused.objects += usize::from(!is_list);
+            caused.lists += usize::from(is_list);
+            caused.bytes = caused.bytes.saturating_add(expected);
         }
         let growing = new();
         self.coming += 1;
@@ -119,6 +169,7 @@ impl Cache {
             used,
             expected,
             is_list,
+            by,
             has_failed: false,
             bytes: None,
             expires,
@@ -126,6 +177,21 @@ impl Cache {
         self.entries.insert(key.to_owned(), entry);
         self.by_use.insert(self.uses, key.to_owned());
         Looked::New(growing)
+    }
+
+    fn is_too_much_of_one(&self, by: IpAddr, is_list: bool, expected: u64) -> bool {
+        let Some(caused) = self.of_one.get(&by).filter(|_| self.max_of_one > 0) else { return false };
+        if is_list {
+            caused.lists >= (self.max_of_one * 2 / 3).max(1)
+        } else {
+            caused.objects >= self.max_of_one
+                || caused.objects > 0 && caused.bytes.saturating_add(expected) > BYTES_MAX_OF_ONE
+        }
+    }
+
+    /// Whether it gives this object for this key.
+    pub(super) fn has(&self, key: &str, growing: &Arc<Growing>) -> bool {
+        self.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.growing, growing))
     }
 
     /// The object of this key is whole, or has failed; it may be given until `expires`.
@@ -141,6 +207,7 @@ impl Cache {
             self.coming_bytes -= entry.expected;
             self.bytes += bytes;
             self.figures.failures += u64::from(failed);
+            leave(&mut self.of_one, entry);
         }
         entry.expires = expires;
         entry.has_failed = failed;
@@ -182,7 +249,8 @@ impl Cache {
     }
 
     fn remove(&mut self, key: &str) {
-        if let Some(entry) = self.entries.remove(key) {
+        if let Some(mut entry) = self.entries.remove(key) {
+            leave(&mut self.of_one, &mut entry);
             self.by_use.remove(&entry.used);
             match entry.bytes {
                 Some(bytes) => self.bytes -= bytes,
@@ -193,6 +261,18 @@ impl Cache {
                 }
             }
         }
+    }
+}
+
+/// It is not coming any more for the address that has caused it.
+fn leave(of_one: &mut HashMap<IpAddr, Caused>, entry: &mut Entry) {
+    let Some(by) = entry.by.take() else { return };
+    let Some(caused) = of_one.get_mut(&by) else { return };
+    caused.objects = caused.objects.saturating_sub(usize::from(!entry.is_list));
+    caused.lists = caused.lists.saturating_sub(usize::from(entry.is_list));
+    caused.bytes = caused.bytes.saturating_sub(entry.expected);
+    if *caused == Caused::default() {
+        of_one.remove(&by);
     }
 }
 
@@ -273,6 +353,52 @@ mod tests {
         }
         assert!(matches!(cache.look("one more", 0, Time::ZERO, new), Looked::Busy));
         assert!(matches!(cache.look("7", 0, Time::ZERO, new), Looked::Known(_)));
+    }
+
+    #[test]
+    fn one_address_has_a_third_of_what_is_coming_and_what_others_have_asked_for_costs_it_nothing() {
+        let mut cache = Cache::new(10_000);
+        let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let look = |cache: &mut Cache, by, key: &str, bytes| cache.look_for(by, key, bytes, Time::ZERO, new);
+        let Looked::New(first) = look(&mut cache, address(1), "0", 1) else { panic!() };
+        for number in 1..COMING_MAX_OF_ONE {
+            assert!(matches!(look(&mut cache, address(1), &number.to_string(), 1), Looked::New(_)));
+        }
+        assert!(matches!(look(&mut cache, address(1), "more", 1), Looked::BusyWithOne));
+        assert!(matches!(look(&mut cache, address(2), "more", 1), Looked::New(_)));
+        assert!(
+            matches!(look(&mut cache, address(1), "more", 1), Looked::Known(_)),
+            "it is coming for another one"
+        );
+        assert!(matches!(look(&mut cache, None, "of no one", 1), Looked::New(_)));
+        for number in 0..COMING_MAX_OF_ONE * 2 / 3 {
+            let key = format!("list {number}");
+            assert!(
+                matches!(look(&mut cache, address(1), &key, LIST), Looked::New(_)),
+                "lists are counted apart"
+            );
+        }
+        assert!(matches!(look(&mut cache, address(1), "list", LIST), Looked::BusyWithOne));
+        assert_eq!(cache.figures().refused, 2);
+        // One that has come makes room, once.
+        first.change(Filling::finish);
+        cache.is_whole("0", &first, Time::ZERO, false);
+        cache.is_whole("0", &first, Time::ZERO, false);
+        assert!(matches!(look(&mut cache, address(1), "a", 1), Looked::New(_)));
+        assert!(matches!(look(&mut cache, address(1), "b", 1), Looked::BusyWithOne));
+        cache.forget("");
+        assert!(cache.of_one.is_empty());
+        // Few that are large are as much as many.
+        for number in 0..4u64 {
+            let looked = look(&mut cache, address(1), &format!("large {number}"), BYTES_MAX_OF_ONE / 3);
+            assert_eq!(matches!(looked, Looked::New(_)), number < 3, "{number}");
+        }
+        assert!(
+            matches!(look(&mut cache, address(2), "huge", BYTES_MAX_OF_ONE + 1), Looked::New(_)),
+            "one comes"
+        );
+        cache.set_max_of_one(0);
+        assert!(matches!(look(&mut cache, address(1), "any number", 1), Looked::New(_)));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use glassline_delivery::archive::window::SPAN_MAX;
 use glassline_delivery::packager::{RenditionName, later};
 use glassline_delivery::policy::StreamName;
 use glassline_media::{Time, Utc};
-pub(super) use index_reader::wait_for_object;
 use index_reader::{AT_ONCE, AWAY_FOR, Loaded, PARTS_EVERY, PARTS_SELDOM, Reader, begins, new, wait};
+pub(super) use index_reader::{OBJECT_WITHIN, wait_for_object, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -32,7 +32,7 @@ const BEFORE: usize = 3;
 /// Parts before the first one that was read which are read first, where that begins too late; then twice as many.
 const BACK: u32 = 4;
 /// How long indexes are read for one playlist: what was read until then is kept, and the rest is read for the next.
-const READ_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Recordings before that of a time which are looked at for it.
 const OVERLAPPING_MAX: usize = 3;
 /// Parts that are read for one playlist at most: those of twice a day.
@@ -104,6 +104,7 @@ impl Catalog {
                 loaded.recording.segment(rendition, segment).is_some()
                     || loaded.recording.is_hole(rendition, segment)
             }
+            SessionObject::MpegTs { segment } => loaded.recording.mpeg_ts(segment).is_some(),
             SessionObject::Init { rendition, number } => loaded.recording.track(rendition, number).is_some(),
             _ => false,
         })
@@ -131,9 +132,16 @@ impl Catalog {
 
     /// The CRC-32C and length that an index which was read tells of this object.
     pub(super) fn checksum(&self, stored: &StoredObject) -> Option<(u32, u64)> {
-        let SessionObject::Segment { rendition, segment } = stored.object else { return None };
-        let known = self.streams.get(&stored.name)?.sessions.get(&stored.session)?;
-        known.recording.segment(rendition, segment).map(|segment| (segment.crc32c, segment.bytes))
+        let recording = &self.streams.get(&stored.name)?.sessions.get(&stored.session)?.recording;
+        match stored.object {
+            SessionObject::Segment { rendition, segment } => {
+                recording.segment(rendition, segment).map(|segment| (segment.crc32c, segment.bytes))
+            }
+            SessionObject::MpegTs { segment } => {
+                recording.mpeg_ts(segment).map(|segment| (segment.crc32c, segment.bytes))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -224,6 +232,15 @@ pub(super) fn current(
     keep(shared, name, known);
     // A list that lacks what could not be read would be told as whole. What was read is kept: the next try goes on there.
     failed.map_or(Ok(found), Err)
+}
+
+/// Whether the store says that there is a recording, as far as it does not have to be asked again.
+pub(super) fn is_listed(shared: &Shared, name: &StreamName, session: Session) -> bool {
+    let before = shared.catalog().streams.get(name).cloned().unwrap_or_default();
+    let mut known = before.clone();
+    let listed = list_sessions(shared, name, &mut known, shared.clock.now());
+    merge_list(shared, name, &before, &known);
+    listed.is_ok() && known.sessions.contains_key(&session)
 }
 
 /// The beginning of a recording.
@@ -385,6 +402,7 @@ fn add_unstored(loaded: &mut Loaded, own: Option<&Unstored>) {
     let is_known = |line: &Line| match line {
         Line::Track(rendition, track) => recording.track(*rendition, track.epoch) == Some(track),
         Line::Segment(rendition, segment) => recording.segment(*rendition, segment.number) == Some(segment),
+        Line::MpegTs(segment) => recording.mpeg_ts(segment.number) == Some(*segment),
         Line::Hole(hole) => recording.holes().any(|known| known == hole),
         Line::Ended(utc) => recording.ended() == Some(*utc),
     };

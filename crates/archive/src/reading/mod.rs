@@ -44,6 +44,7 @@ use replay::{Job, Pending, PlaylistJob, Replay, SpoolJob};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
 use std::time::Duration;
@@ -71,6 +72,10 @@ pub trait Objects: Send + Sync {
     fn list(&self, folder: &str, limit: usize, done: Done<Vec<Listed>>);
     /// Lists the folders in a folder; see [`Store::folders`].
     fn folders(&self, folder: &str, done: Done<Vec<String>>);
+    /// Writes an object, whole or not at all.
+    fn put(&self, path: &str, bytes: Bytes, done: Done<()>);
+    /// Deletes an object. What becomes of that is not told: what stays is deleted with its recording.
+    fn delete(&self, path: &str);
     /// Another store is configured: what is known of the one before is of no use.
     fn renew(&self) {}
 }
@@ -86,6 +91,14 @@ impl Objects for Store {
 
     fn folders(&self, folder: &str, done: Done<Vec<String>>) {
         Store::folders(self, folder, done);
+    }
+
+    fn put(&self, path: &str, bytes: Bytes, done: Done<()>) {
+        Store::put(self, path, vec![bytes], done);
+    }
+
+    fn delete(&self, path: &str) {
+        Store::delete(self, path, |_| {});
     }
 }
 
@@ -128,6 +141,8 @@ pub struct ReadingFigures {
     pub misses: u64,
     /// Of these, how many failed.
     pub failures: u64,
+    /// Requests that were refused, since what their address had asked for just before was still coming.
+    pub refused: u64,
 }
 
 /// The recordings in a store, and those that go on.
@@ -236,6 +251,11 @@ impl Archive {
         self.shared.clock.utc()
     }
 
+    /// How much time has passed.
+    pub(crate) fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
     /// Begins to fetch the objects of a step of an export: of each a channel on which it comes.
     pub(crate) fn fetch_step(&self, step: &Step) -> StepObjects {
         let fetch = |planned: &PlannedObject| {
@@ -254,6 +274,11 @@ impl Archive {
             receiver
         };
         step.objects.iter().map(fetch).collect()
+    }
+
+    /// How many objects one address may cause to be fetched at once from now on, and two thirds as many playlists; 0: any number.
+    pub fn set_max_per_address(&self, objects: usize) {
+        self.shared.cache().set_max_of_one(objects);
     }
 
     /// What was read.
@@ -281,14 +306,14 @@ impl Archive {
     /// The object of this key, which `begin` has filled where it is not there.
     fn object(
         &self,
-        key: String,
-        expected: u64,
+        by: Option<IpAddr>,
+        (key, expected): (String, u64),
         wake: &Arc<dyn Wake>,
         begin: impl FnOnce(Pending),
     ) -> Arc<Growing> {
         let now = self.shared.clock.now();
         let new = || Growing::new(Filling::counted(self.shared.memory.clone()), Arc::clone(wake));
-        let looked = self.shared.cache().look(&key, expected, now, new);
+        let looked = self.shared.cache().look_for(by, &key, expected, now, new);
         match looked {
             Looked::Known(growing) => growing,
             Looked::New(growing) => {
@@ -296,12 +321,18 @@ impl Archive {
                 growing
             }
             Looked::Busy => busy(wake),
+            Looked::BusyWithOne => answers::busy_with_one(wake),
         }
     }
 
-    fn segment(&self, name: &StreamName, archived: ArchivedObject, wake: &Arc<dyn Wake>) -> Arc<Growing> {
+    fn segment(
+        &self,
+        request: RecordedRequest<'_>,
+        archived: ArchivedObject,
+        wake: &Arc<dyn Wake>,
+    ) -> Arc<Growing> {
         let ArchivedObject { session, object } = archived;
-        let stored = StoredObject { name: name.clone(), session, object };
+        let stored = StoredObject { name: request.name.clone(), session, object };
         let (is_known, expected) = {
             let catalog = self.shared.catalog();
             (
@@ -309,7 +340,7 @@ impl Archive {
                 catalog.checksum(&stored).map_or(SEGMENT_BYTES, |(_, bytes)| bytes),
             )
         };
-        self.object(stored.to_string(), expected, wake, |pending| {
+        self.object(request.peer, (stored.to_string(), expected), wake, |pending| {
             let spooled = self.shared.running.as_ref().and_then(|running| running.spooled(&stored));
             match spooled {
                 // Where too much waits, it is dropped, which answers so.
@@ -324,17 +355,19 @@ impl Archive {
     /// The picture of a recording; `None` where none are made.
     fn poster(
         &self,
-        name: &StreamName,
+        request: RecordedRequest<'_>,
         archived: ArchivedObject,
         wake: &Arc<dyn Wake>,
     ) -> Option<Arc<Growing>> {
         let posters = self.posters.as_ref()?;
         let ArchivedObject { session, object } = archived;
-        let stored = StoredObject { name: name.clone(), session, object };
-        // Counted as a playlist is: one thread makes them, and segments that are on their way do not hold it up.
-        Some(self.object(stored.to_string(), cache::LIST, wake, |pending| {
+        let stored = StoredObject { name: request.name.clone(), session, object };
+        // Counted as a playlist is: one thread makes them, and segments that are on their way do not hold it up. One page asks for
+        // fifty, which may take a while: the thread's own bound is enough.
+        Some(self.object(None, (stored.to_string(), cache::LIST), wake, |pending| {
             // Where too much waits, it is dropped, which answers so.
-            drop(posters.try_send(PosterJob { stored, pending }));
+            let asked = self.shared.clock.now();
+            drop(posters.try_send(PosterJob { stored, pending, asked }));
         }))
     }
 
@@ -349,8 +382,8 @@ impl Archive {
         let asked = span.map(|span| span.to_string()).unwrap_or_default();
         // A name of an object has no question mark.
         let key = format!("{name}/{object}?{asked}");
-        self.object(key, cache::LIST, wake, |pending| {
-            let job = PlaylistJob { name: name.clone(), object, span, pending, since: None };
+        self.object(request.peer, (key, cache::LIST), wake, |pending| {
+            let job = PlaylistJob { name: name.clone(), object, span, pending, waits: None };
             drop(self.jobs.try_send(Job::Playlist(job)));
         })
     }
@@ -393,7 +426,7 @@ impl Archive {
 
 impl RecordedObjects for Archive {
     fn find(&self, request: RecordedRequest<'_>, wake: &Arc<dyn Wake>) -> Option<Arc<Growing>> {
-        let RecordedRequest { name, rest, query, is_live, is_elsewhere } = request;
+        let RecordedRequest { name, rest, query, is_live, is_elsewhere, .. } = request;
         if rest.strip_prefix(ARCHIVE_FOLDER).is_some_and(|rest| rest.starts_with('/')) {
             return match rest.parse() {
                 // The store is not asked for names that viewers invent; another server may have them.
@@ -401,9 +434,9 @@ impl RecordedObjects for Archive {
                 Err(_) => Some(unknown_object(wake)),
                 Ok(archived) if is_elsewhere && !self.is_here(name, archived) => None,
                 Ok(archived @ ArchivedObject { object: SessionObject::Poster, .. }) => {
-                    Some(self.poster(name, archived, wake).unwrap_or_else(|| unknown_object(wake)))
+                    Some(self.poster(request, archived, wake).unwrap_or_else(|| unknown_object(wake)))
                 }
-                Ok(archived) => Some(self.segment(name, archived, wake)),
+                Ok(archived) => Some(self.segment(request, archived, wake)),
             };
         }
         if is_elsewhere {
@@ -415,6 +448,7 @@ impl RecordedObjects for Archive {
             Object::Multivariant
                 | Object::Media(_)
                 | Object::IFrames
+                | Object::TransportMedia
                 | Object::NumberManifest
                 | Object::TimelineManifest
         );
@@ -433,7 +467,8 @@ impl RecordedObjects for Archive {
             Ok(Some(span)) if is_too_long(span, now) => answers::too_many_days(wake),
             // The same address has to be the same time when a player reads it again.
             Ok(Some(span))
-                if Span::is_relative(query) && matches!(object, Object::Media(_) | Object::IFrames) =>
+                if Span::is_relative(query)
+                    && matches!(object, Object::Media(_) | Object::IFrames | Object::TransportMedia) =>
             {
                 answers::by_the_clock(object, span, wake)
             }

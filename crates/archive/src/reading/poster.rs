@@ -1,13 +1,16 @@
 //! Pictures of recordings: a key frame, decoded and made small by what the program gives for it.
 //!
 //! ```text
-//! archive/SESSION/poster.jpg ─► Cache ─ miss ─► thread "posters": beginning of the index ─► segment ─► key frame ─► Painter ─► JPEG
-//! clip ─► Archive::still_at ───────────────────────────────────────────────────────────────────────────────┘
+//! archive/SESSION/poster.jpg ─► Cache ─ miss ─► thread "posters" ─► store: SESSION/poster.jpg ─► JPEG
+//!                                                  │ none                     ▲ once
+//!                                                  └─ beginning of the index ─► segment ─► key frame ─► Painter ─► JPEG
+//! clip ─► Archive::still_at ─────────────────────────────────────────────────────────────────┘
 //! ```
-//! One picture is made at a time, since a decoder takes memory and a core. A recording's picture is kept in memory as its segments are,
-//! and so is the answer that there is none.
+//! One picture is made at a time, since a decoder takes memory and a core. A recording's picture that no other will replace is written
+//! into the store beside the recording, so that it is made once and not after each start. In memory it is kept as segments are, and so
+//! is the answer that there is none.
 
-use super::catalog::{self, Beginning, Current, Wanted};
+use super::catalog::{self, Beginning, Current, OBJECT_WITHIN, READ_WITHIN, Wanted};
 use super::replay::{Pending, checked};
 use super::{Archive, Shared, answers};
 use crate::store::{StoreError, StoreErrorKind};
@@ -20,7 +23,7 @@ use glassline_delivery::packager::{RenditionName, later};
 use glassline_delivery::policy::StreamName;
 use glassline_io::containment::{Border, contain};
 use glassline_media::container::cmaf::{Event, ReadSample, ReadTrack, Reader};
-use glassline_media::{AccessUnit, Utc};
+use glassline_media::{AccessUnit, Time, Utc};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -37,6 +40,12 @@ pub(super) type Easel = Arc<Mutex<Painter>>;
 const WITHIN: Duration = Duration::from_secs(10);
 /// Requests that wait for the thread at most: one page has fifty.
 const JOBS_MAX: usize = 64;
+/// A request that has waited longer is refused: where the store is slow, a client that still wants the picture asks again.
+const ASKED_WITHIN: Duration = Duration::from_secs(10);
+/// The largest picture that the store has of this program is 32 KiB; what is larger was put there by another one.
+const STORED_MAX_BYTES: usize = 256 << 10;
+/// The begin of a JPEG: start of image, and the marker that follows.
+const JPEG_BEGIN: [u8; 3] = [0xff, 0xd8, 0xff];
 /// Segments that are looked at for the one that the picture is in, and those that are tried where it is gone.
 const LOOKED_AT_MAX: usize = 1000;
 const CANDIDATES_MAX: usize = 4;
@@ -61,6 +70,8 @@ const ROUNDED: Duration = Duration::from_micros(2);
 pub(super) struct PosterJob {
     pub(super) stored: StoredObject,
     pub(super) pending: Pending,
+    /// When.
+    pub(super) asked: Time,
 }
 
 /// Why there is no picture.
@@ -86,17 +97,37 @@ pub(super) fn start(shared: &Arc<Shared>, easel: &Easel) -> io::Result<mpsc::Syn
     let (jobs, receiver) = mpsc::sync_channel(JOBS_MAX);
     let (shared, easel) = (Arc::clone(shared), Arc::clone(easel));
     let run = move || {
-        for PosterJob { stored, pending } in receiver {
+        for job in receiver {
             // A panic drops what is pending, which answers.
-            let _ = contain(Border::Output, || answer(&shared, &easel, &stored, pending));
+            let _ = contain(Border::Output, || answer_in_time(&shared, &easel, job));
         }
     };
     std::thread::Builder::new().name("posters".into()).spawn(run)?;
     Ok(jobs)
 }
 
+/// Answers a request, where it has not waited for too long, and a client still waits for the answer.
+pub(super) fn answer_in_time(shared: &Shared, easel: &Easel, job: PosterJob) {
+    let PosterJob { stored, pending, asked } = job;
+    if shared.clock.now().since(asked) > ASKED_WITHIN {
+        pending.refuse(answers::late());
+    } else if pending.is_awaited() {
+        answer(shared, easel, &stored, pending);
+    }
+}
+
 fn answer(shared: &Shared, easel: &Easel, stored: &StoredObject, mut pending: Pending) {
-    match poster_of(shared, easel, stored) {
+    let deadline = shared.clock.now() + READ_WITHIN;
+    let made = match stored_picture(shared, stored, deadline) {
+        Some(picture) => Ok((picture, true)),
+        None => poster_of(shared, easel, stored, deadline).map(|(picture, stays)| {
+            if stays {
+                store_picture(shared, stored, picture.clone(), deadline);
+            }
+            (picture, stays)
+        }),
+    };
+    match made {
         Ok((picture, stays)) => {
             let (keep, seconds) = match stays {
                 true => (STAYS_FOR, STAYS_SECS),
@@ -119,8 +150,43 @@ fn answer(shared: &Shared, easel: &Easel, stored: &StoredObject, mut pending: Pe
     }
 }
 
+/// The picture of a recording that the store has.
+fn stored_picture(shared: &Shared, stored: &StoredObject, deadline: Time) -> Option<Bytes> {
+    // The store is not asked for those of recordings that are not there.
+    if !catalog::is_listed(shared, &stored.name, stored.session) {
+        return None;
+    }
+    let picture = catalog::wait_for_object(shared, &stored.to_string(), deadline).ok()?;
+    (picture.len() <= STORED_MAX_BYTES && picture.starts_with(&JPEG_BEGIN)).then_some(picture)
+}
+
+/// Puts a picture beside its recording. One that is being deleted meanwhile gets none: a folder would stay with nothing but a picture.
+/// What fails is left; the picture is made again then.
+fn store_picture(shared: &Shared, stored: &StoredObject, picture: Bytes, deadline: Time) {
+    let index = format!("{}/{}/index", stored.name, stored.session);
+    // The deletion of a recording takes the last part of its index, and looks after that for what has come meanwhile.
+    let has_index = || {
+        let listed = catalog::wait_until(shared, deadline, |done| shared.objects.list(&index, 1, done));
+        listed.map(|listed| !listed.is_empty())
+    };
+    if !matches!(has_index(), Ok(true)) {
+        return;
+    }
+    let path = stored.to_string();
+    match catalog::wait_until(shared, deadline, |done| shared.objects.put(&path, picture, done)) {
+        Ok(()) if matches!(has_index(), Ok(false)) => shared.objects.delete(&path),
+        Ok(()) => {}
+        Err(error) => tracing::debug!(%error, object = path, "the store does not take a picture"),
+    }
+}
+
 /// The picture that stands for a recording, and whether that stays.
-fn poster_of(shared: &Shared, easel: &Easel, stored: &StoredObject) -> Result<(Arc<[u8]>, bool), NoPicture> {
+fn poster_of(
+    shared: &Shared,
+    easel: &Easel,
+    stored: &StoredObject,
+    deadline: Time,
+) -> Result<(Bytes, bool), NoPicture> {
     let mut is_relisted = false;
     loop {
         let beginning = catalog::beginning(shared, &stored.name, stored.session)?;
@@ -139,7 +205,7 @@ fn poster_of(shared: &Shared, easel: &Easel, stored: &StoredObject) -> Result<(A
         // Between a look at the index and now, retention may have deleted the first of them.
         let tries = if is_relisted { candidates.len() } else { 1 };
         for segment in candidates.into_iter().take(tries) {
-            match paint(shared, easel, &recording, segment, None) {
+            match paint(shared, easel, &recording, segment, (None, deadline)) {
                 Err(NoPicture::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
                 painted => return painted.map(|picture| (picture, !(is_last && is_running))),
             }
@@ -171,19 +237,20 @@ fn has_entry(segment: &RecordedSegment) -> bool {
         && (segment.independent || !segment.key_frames.is_empty())
 }
 
-/// The picture of a segment's first key frame; of its last one up to `until`, by the segment's time, where that is said.
+/// The picture of a segment's first key frame; of its last one up to `until`, by the segment's time, where that is said. The store has to
+/// give what that takes before `deadline`.
 fn paint(
     shared: &Shared,
     easel: &Easel,
     recording: &Recording,
     segment: &RecordedSegment,
-    until: Option<Duration>,
-) -> Result<Arc<[u8]>, NoPicture> {
+    (until, deadline): (Option<Duration>, Time),
+) -> Result<Bytes, NoPicture> {
     let rendition = RenditionName::Video;
     let of = |object| StoredObject { name: recording.name().clone(), session: recording.session(), object };
-    let header = get(shared, &of(SessionObject::Init { rendition, number: segment.epoch }))?;
+    let header = get(shared, &of(SessionObject::Init { rendition, number: segment.epoch }), deadline)?;
     let object = of(SessionObject::Segment { rendition, segment: segment.number });
-    let bytes = get(shared, &object)?;
+    let bytes = get(shared, &object, deadline)?;
     if !checked(&object, &bytes, Some((segment.crc32c, segment.bytes))) {
         return Err(NoPicture::Undecodable);
     }
@@ -195,15 +262,15 @@ fn paint(
     let picture = paint(&units);
     // However many are asked for, they take half a core.
     std::thread::sleep(shared.clock.now().since(begun).min(REST_MAX));
-    picture.ok_or(NoPicture::Undecodable)
+    picture.map(Bytes::from_owner).ok_or(NoPicture::Undecodable)
 }
 
 /// Reads an object: from the spool, where that has it, or from the store.
-fn get(shared: &Shared, stored: &StoredObject) -> Result<Bytes, StoreError> {
+fn get(shared: &Shared, stored: &StoredObject, deadline: Time) -> Result<Bytes, StoreError> {
     let spooled = shared.running.as_ref().and_then(|running| running.spooled(stored));
     match spooled.map(|read| read()) {
         Some(Ok(bytes)) => Ok(bytes),
-        _ => catalog::wait_for_object(shared, &stored.to_string()),
+        _ => catalog::wait_for_object(shared, &stored.to_string(), deadline),
     }
 }
 
@@ -273,8 +340,9 @@ impl Archive {
             let Some(segment) = recording.segments(RenditionName::Video).rfind(is_then) else { continue };
             let until = Duration::from_nanos(utc.as_nanos().saturating_sub(segment.utc.as_nanos()));
             let until = Some(until.saturating_add(ROUNDED));
-            if let Ok(picture) = paint(&self.shared, easel, &recording, segment, until) {
-                return Some(Bytes::from_owner(picture));
+            let deadline = self.shared.clock.now() + OBJECT_WITHIN;
+            if let Ok(picture) = paint(&self.shared, easel, &recording, segment, (until, deadline)) {
+                return Some(picture);
             }
         }
         None

@@ -182,7 +182,9 @@ fn a_slow_segment_is_no_sign_of_a_store_that_is_away() {
     let shared = Arc::clone(&bench.recordings.shared);
     let path = format!("hall/{session}/video/1.m4s");
     let gate = bench.shelf.0.gate.lock().unwrap();
-    let fetching = std::thread::spawn(move || (catalog::wait_for_object(&shared, &path).is_ok(), shared));
+    let deadline = shared.clock.now() + Duration::from_secs(30);
+    let fetching =
+        std::thread::spawn(move || (catalog::wait_for_object(&shared, &path, deadline).is_ok(), shared));
     // Longer than an index may take.
     std::thread::sleep(Duration::from_millis(5300));
     drop(gate);
@@ -262,4 +264,150 @@ fn pictures_are_made_one_at_a_time_and_what_is_too_much_is_told() {
     assert_eq!(clips(999).as_deref(), Some(&b"65 0 0;"[..]));
     assert_eq!(clips(50_000), None);
     assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+/// Begins as a JPEG does, and counts.
+fn jpeg_painter(count: &Arc<AtomicUsize>) -> Painter {
+    let count = Arc::clone(count);
+    Box::new(move |_| {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        Some([&[0xff, 0xd8, 0xff][..], format!(" {number}").as_bytes()].concat().into())
+    })
+}
+
+fn jpeg_bench(shelf: &Handle, count: &Arc<AtomicUsize>) -> Bench {
+    let mut bench = Bench::of(shelf.clone(), None);
+    bench.recordings = bench.recordings.with_pictures(jpeg_painter(count)).unwrap();
+    bench
+}
+
+/// The status and the bytes of a picture.
+fn picture(bench: &Bench, session: Session) -> (u16, Vec<u8>) {
+    let growing = bench.find(&format!("archive/{session}/poster.jpg"), "", false).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !growing.look(Filling::is_over) {
+        assert!(Instant::now() < deadline, "it did not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut pieces = Vec::new();
+    let status = growing.look(|object| {
+        object.read(0, u64::MAX, &mut pieces);
+        object.progress().head.expect("a head").status()
+    });
+    (status, pieces.concat())
+}
+
+const FIRST: &[u8] = b"\xff\xd8\xff 0";
+
+#[test]
+fn a_picture_that_stays_is_written_once_and_found_by_the_next_process() {
+    let (shelf, count) = (Handle::default(), Arc::<AtomicUsize>::default());
+    let session = store_pictures(&shelf, ago(3600), 40, TWO_KEYS, true);
+    let path = format!("hall/{session}/poster.jpg");
+    let stored = || shelf.0.objects.lock().unwrap().get(&path).cloned();
+    assert_eq!(picture(&jpeg_bench(&shelf, &count), session), (200, FIRST.to_vec()));
+    assert_eq!(stored().as_deref(), Some(FIRST));
+    let parts = shelf.parts();
+    let again = jpeg_bench(&shelf, &count);
+    assert_eq!(picture(&again, session), (200, FIRST.to_vec()));
+    assert_eq!((count.load(Ordering::SeqCst), shelf.parts()), (1, parts), "nothing but the picture was read");
+    // What another program has put there is no picture of this one: it is made anew.
+    for other in [&b"<html>"[..], &[&[0xff, 0xd8, 0xff][..], &vec![0; 1 << 20]].concat()] {
+        shelf.put(&path, other.to_vec());
+        again.recordings.shared.cache().forget("");
+        assert_eq!(picture(&again, session).0, 200);
+        assert!(stored().is_some_and(|bytes| bytes.len() < 10 && bytes.starts_with(&FIRST[..3])));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 3);
+    // It is asked for where there is such a recording, and for no other.
+    let invented = Session::new(ago(7));
+    assert_eq!(picture(&again, invented).0, 404);
+    assert_eq!(shelf.gets(&format!("hall/{invented}/poster.jpg")), 0);
+}
+
+#[test]
+fn a_picture_that_another_will_replace_is_not_written() {
+    let (shelf, count) = (Handle::default(), Arc::<AtomicUsize>::default());
+    let begun = ago(5);
+    let session = store_pictures(&shelf, begun, 2, TWO_KEYS, true);
+    // It has no end.
+    let mut part = PartWriter::new(&name(), session, 0);
+    let bytes = media(0, TWO_KEYS);
+    let line = RecordedSegment { bytes: bytes.len() as u64, crc32c: crc32c(&bytes), ..segment(begun, 0) };
+    part.add_segment(VIDEO, &track(), &line);
+    shelf.put(&format!("hall/{session}/index/00000000.jsonl"), part.finish());
+    assert_eq!(picture(&jpeg_bench(&shelf, &count), session).0, 200);
+    assert!(!shelf.0.objects.lock().unwrap().keys().any(|path| path.ends_with("poster.jpg")));
+}
+
+#[test]
+fn a_recording_that_is_deleted_while_its_picture_is_made_leaves_none() {
+    let (shelf, count) = (Handle::default(), Arc::<AtomicUsize>::default());
+    let before = store_pictures(&shelf, ago(7200), 3, TWO_KEYS, true);
+    let meanwhile = store_pictures(&shelf, ago(3600), 3, TWO_KEYS, true);
+    // The index goes before the picture is written, and right after that.
+    let paint = {
+        let (shelf, paint) = (shelf.clone(), jpeg_painter(&count));
+        let painter: Painter = Box::new(move |units| {
+            shelf.0.objects.lock().unwrap().retain(|path, _| !path.starts_with(&format!("hall/{before}")));
+            paint(units)
+        });
+        painter
+    };
+    let mut bench = Bench::of(shelf.clone(), None);
+    bench.recordings = bench.recordings.with_pictures(paint).unwrap();
+    assert_eq!(picture(&bench, before).0, 200);
+    let gone = format!("hall/{meanwhile}/index");
+    let act: OnPut = Box::new(move |shelf| {
+        shelf.objects.lock().unwrap().retain(|path, _| !path.starts_with(&gone));
+    });
+    *shelf.0.on_put.lock().unwrap() = Some(act);
+    assert_eq!(picture(&bench, meanwhile).0, 200);
+    assert!(shelf.0.on_put.lock().unwrap().is_none(), "one was written");
+    assert!(!shelf.0.objects.lock().unwrap().keys().any(|path| path.ends_with("poster.jpg")));
+}
+
+#[test]
+fn a_request_that_has_waited_for_long_is_refused_and_one_without_a_client_is_dropped() {
+    let (shelf, count) = (Handle::default(), Arc::<AtomicUsize>::default());
+    let session = store_pictures(&shelf, ago(3600), 3, TWO_KEYS, true);
+    let bench = jpeg_bench(&shelf, &count);
+    let shared = &bench.recordings.shared;
+    let easel: Easel = Arc::new(Mutex::new(jpeg_painter(&count)));
+    let stored = StoredObject { name: name(), session, object: SessionObject::Poster };
+    let job = |key: &str, asked: Time| {
+        let mut pending = None;
+        let growing = bench
+            .recordings
+            .object(None, (key.to_owned(), cache::LIST), &bench.wake, |it| pending = Some(it));
+        (growing, PosterJob { stored: stored.clone(), pending: pending.unwrap(), asked })
+    };
+    let now = shared.clock.now();
+    let long_ago = Time::from_nanos(now.as_nanos().saturating_sub(11_000_000_000));
+    assert!(now.since(long_ago) > Duration::from_secs(10), "the machine runs for longer");
+    let (growing, late) = job("late", long_ago);
+    super::super::poster::answer_in_time(shared, &easel, late);
+    let (status, text) = read(&growing);
+    assert!(status == 503 && text.contains("store of the recordings is slow"), "{text}");
+    let (growing, left) = job("left", now);
+    drop(growing);
+    super::super::poster::answer_in_time(shared, &easel, left);
+    assert_eq!(count.load(Ordering::SeqCst), 0, "none was made");
+    let (growing, wanted) = job("wanted", now);
+    super::super::poster::answer_in_time(shared, &easel, wanted);
+    assert!(growing.look(Filling::is_over) && count.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn a_store_that_is_slow_holds_a_picture_up_for_ten_seconds_at_most() {
+    let (shelf, count) = (Handle::default(), Arc::<AtomicUsize>::default());
+    let session = store_pictures(&shelf, ago(600), 3, TWO_KEYS, true);
+    let bench = jpeg_bench(&shelf, &count);
+    assert_eq!(bench.get("video.m3u8", "from=-1h").0, 200, "the index is known");
+    let gate = bench.shelf.0.gate.lock().unwrap();
+    let begun = Instant::now();
+    let (status, _) = picture(&bench, session);
+    assert_eq!(status, 503);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(gate);
 }

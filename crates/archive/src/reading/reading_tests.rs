@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const VIDEO: RenditionName = RenditionName::Video;
+/// No one address asks.
+const PEER: Option<IpAddr> = None;
 
 /// Objects in memory, with a count of each that was read. Answers come from another thread, as a store's do.
 #[derive(Default)]
@@ -26,7 +28,12 @@ struct Shelf {
     gate: Mutex<()>,
     /// It cannot be read.
     fails: Mutex<Option<String>>,
+    /// Done when an object has been written.
+    on_put: Mutex<Option<OnPut>>,
 }
+
+/// See [`Shelf`].
+type OnPut = Box<dyn FnOnce(&Shelf) + Send>;
 
 #[derive(Clone, Default)]
 struct Handle(Arc<Shelf>);
@@ -60,12 +67,21 @@ impl Handle {
         done: Done<T>,
         make: impl FnOnce(&Shelf) -> Result<T, StoreError> + Send + 'static,
     ) {
+        self.answer_behind(true, done, make);
+    }
+
+    fn answer_behind<T: Send + 'static>(
+        &self,
+        is_gated: bool,
+        done: Done<T>,
+        make: impl FnOnce(&Shelf) -> Result<T, StoreError> + Send + 'static,
+    ) {
         if self.0.drops.load(Ordering::SeqCst) {
             return;
         }
         let shelf = Arc::clone(&self.0);
         std::thread::spawn(move || {
-            let gate = shelf.gate.lock().unwrap();
+            let gate = is_gated.then(|| shelf.gate.lock().unwrap());
             drop(gate);
             let away = shelf.is_away.load(Ordering::SeqCst);
             let error = || StoreError::new(StoreErrorKind::Unreachable, "the cable is out");
@@ -78,7 +94,9 @@ impl Objects for Handle {
     fn get(&self, path: &str, done: Done<Bytes>) {
         *self.0.gets.lock().unwrap().entry(path.to_owned()).or_default() += 1;
         let path = path.to_owned();
-        self.answer(done, move |shelf| {
+        // Whether there is a picture already does not wait: what is made of segments does.
+        let is_gated = !path.ends_with("poster.jpg");
+        self.answer_behind(is_gated, done, move |shelf| {
             if shelf.fails.lock().unwrap().as_ref() == Some(&path) {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, "the cable is out"));
             }
@@ -101,6 +119,18 @@ impl Objects for Handle {
                 })
                 .collect())
         });
+    }
+
+    fn put(&self, path: &str, bytes: Bytes, done: Done<()>) {
+        Handle::put(self, path, bytes);
+        if let Some(act) = self.0.on_put.lock().unwrap().take() {
+            act(&self.0);
+        }
+        self.answer(done, |_| Ok(()));
+    }
+
+    fn delete(&self, path: &str) {
+        self.0.objects.lock().unwrap().remove(path);
     }
 
     fn folders(&self, folder: &str, done: Done<Vec<String>>) {
@@ -200,8 +230,10 @@ impl Bench {
 
     fn find(&self, rest: &str, query: &str, is_live: bool) -> Option<Arc<Growing>> {
         let name = name();
-        self.recordings
-            .find(RecordedRequest { name: &name, rest, query, is_live, is_elsewhere: false }, &self.wake)
+        self.recordings.find(
+            RecordedRequest { name: &name, rest, query, peer: PEER, is_live, is_elsewhere: false },
+            &self.wake,
+        )
     }
 
     /// Status and text of an answer, once it is there.
@@ -355,7 +387,8 @@ fn what_another_server_has_now_is_asked_for_there_unless_its_recording_is_known_
     let bench = Bench::of(shelf, None);
     let (name, object) = (name(), format!("archive/{session}/video/1.m4s"));
     let ask = |rest: &str, query: &str| {
-        let request = RecordedRequest { name: &name, rest, query, is_live: false, is_elsewhere: true };
+        let request =
+            RecordedRequest { name: &name, rest, query, peer: PEER, is_live: false, is_elsewhere: true };
         bench.recordings.find(request, &bench.wake)
     };
     for query in ["", "from=-5m"] {
@@ -382,7 +415,8 @@ fn what_strangers_ask_for_is_bounded_before_the_store_is_asked() {
     assert!(status == 404 && text.contains("in the future"), "{text}");
     let invented = StreamName::parse("invented").unwrap();
     let ask = |rest: &str, query: &str| {
-        let request = RecordedRequest { name: &invented, rest, query, is_live: false, is_elsewhere: false };
+        let request =
+            RecordedRequest { name: &invented, rest, query, peer: PEER, is_live: false, is_elsewhere: false };
         bench.recordings.find(request, &bench.wake)
     };
     assert!(ask("index.m3u8", "from=-1m").is_none() && ask("index.m3u8", "").is_none());
@@ -406,6 +440,42 @@ fn what_strangers_ask_for_is_bounded_before_the_store_is_asked() {
     assert_eq!(bench.get(&path, "").0, 200);
     bench.recordings.forget(&name(), session);
     assert_eq!(bench.get(&path, "").0, 404);
+}
+
+#[test]
+fn one_address_cannot_have_all_that_is_fetched_at_once() {
+    let shelf = Handle::default();
+    let session = store(&shelf, ago(1000), 0..200, true);
+    let bench = Bench::of(shelf, None);
+    assert_eq!(bench.get("video.m3u8", "from=-1h").0, 200, "the index is known");
+    let name = name();
+    let ask = |last: u8, number: u64| {
+        let rest = format!("archive/{session}/video/{number}.m4s");
+        let peer = Some(IpAddr::from([192, 0, 2, last]));
+        let request = RecordedRequest {
+            name: &name,
+            rest: &rest,
+            query: "",
+            peer,
+            is_live: false,
+            is_elsewhere: false,
+        };
+        bench.recordings.find(request, &bench.wake).unwrap()
+    };
+    let gate = bench.shelf.0.gate.lock().unwrap();
+    let asked: Vec<_> = (0..80).map(|number| ask(1, number)).collect();
+    let refused: Vec<_> = asked.iter().filter(|it| it.look(Filling::is_over)).collect();
+    assert_eq!(refused.len(), 80 - 64);
+    let (status, text) = read(refused[0]);
+    assert!(status == 429 && text.contains("still being fetched"), "{text}");
+    let head = refused[0].look(|object| object.progress().head.expect("a head"));
+    assert_eq!(head.field("retry-after"), Some("1"));
+    assert!(!ask(2, 100).look(Filling::is_over), "another one is served");
+    assert!(!ask(1, 100).look(Filling::is_over), "with what that one has asked for");
+    assert_eq!(bench.recordings.figures().refused, 16);
+    drop(gate);
+    asked.iter().take(64).for_each(|growing| assert_eq!(read(growing).0, 200));
+    assert_eq!(read(&ask(1, 150)).0, 200, "it has room again");
 }
 
 #[test]
@@ -490,6 +560,21 @@ fn what_goes_on_is_read_from_the_spool_and_what_is_due_is_waited_for() {
     goes.reached.store(5, Ordering::SeqCst);
     let (status, text) = read(&growing);
     assert!(status == 200 && text.contains("/4.m4s") && text.ends_with("#EXT-X-ENDLIST\n"), "{text}");
+}
+
+#[test]
+fn a_publisher_with_a_clock_that_is_far_behind_is_not_waited_for() {
+    let shelf = Handle::default();
+    // What is captured now is stamped a minute ago.
+    let begun = ago(69);
+    let session = store(&shelf, begun, 0..3, false);
+    let goes = Arc::new(Goes { session, begun, reached: AtomicUsize::new(4) });
+    let bench = Bench::of(shelf, Some(Arc::clone(&goes) as Arc<dyn RunningRecordings>));
+    let now = bench.recordings.utc().as_nanos() / 1_000_000_000;
+    let asked = Instant::now();
+    let (status, text) = bench.get("video.m3u8", &format!("from={}&to={now}", now - 3600));
+    assert!(status == 200 && text.contains("/3.m4s") && text.contains("TYPE:EVENT"), "{text}");
+    assert!(asked.elapsed() < Duration::from_secs(5), "not the eight seconds");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::Shared;
 use super::answers;
 use super::catalog::{self, SpooledRead, Wanted};
+use crate::waits::Waits;
 use bytes::Bytes;
 use glassline_delivery::archive::index::crc32c;
 use glassline_delivery::archive::names::StoredObject;
@@ -39,8 +40,6 @@ const AWAIT_EVERY: Duration = Duration::from_millis(200);
 const AWAIT_SHARE: u32 = 4;
 /// And no longer than that, where it is the store that took the time.
 const AWAIT_SELDOM: Duration = Duration::from_secs(2);
-/// A playlist of it waits that long at most.
-const AWAIT_FOR: Duration = Duration::from_secs(8);
 /// So many wait at most; others are given what there is.
 const AWAITING_MAX: usize = 64;
 /// How often the thread looks after what has expired.
@@ -58,6 +57,14 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn new(shared: &Arc<Shared>, growing: Arc<Growing>, key: String) -> Pending {
         Pending { shared: Arc::clone(shared), growing, key, is_answered: false }
+    }
+
+    /// Whether anything beside the cache still has the object: the clients that asked for it may have gone.
+    pub(super) fn is_awaited(&self) -> bool {
+        let cache = self.shared.cache();
+        let of_cache = usize::from(cache.has(&self.key, &self.growing));
+        // None is handed out while the cache is locked.
+        Arc::strong_count(&self.growing) > 1 + of_cache
     }
 
     /// Gives these bytes, which may be given for so long.
@@ -129,8 +136,8 @@ pub(super) struct PlaylistJob {
     pub(super) object: Object,
     pub(super) span: Option<Span>,
     pub(super) pending: Pending,
-    /// Since when it waits for what is recorded in a moment.
-    pub(super) since: Option<Time>,
+    /// What it waits for, where that is recorded in a moment.
+    pub(super) waits: Option<Waits>,
 }
 
 /// See the module.
@@ -210,7 +217,7 @@ fn playlist_of(shared: &Shared, mut job: PlaylistJob, may_wait: bool) -> Option<
         .iter()
         .map(|current| Source { recording: &current.recording, is_running: current.is_running })
         .collect();
-    let since = *job.since.get_or_insert(now);
+    let has_waited = job.waits.get_or_insert_with(|| Waits::begin(&sources, now, utc)).are_over(now);
     let window = match Window::for_playlist(&sources, job.span, utc) {
         Ok(window) => window,
         Err(too_long) => {
@@ -221,7 +228,7 @@ fn playlist_of(shared: &Shared, mut job: PlaylistJob, may_wait: bool) -> Option<
     let is_running = sources.iter().any(|source| source.is_running);
     let has_begun = job.span.is_none_or(|span| span.from <= utc);
     let is_due_soon = has_begun && window.as_ref().map_or(is_running, Window::is_awaited);
-    if is_due_soon && may_wait && now.since(since) < AWAIT_FOR {
+    if is_due_soon && may_wait && !has_waited {
         return Some(job);
     }
     if window.as_ref().is_some_and(|window| playlist::is_cut_up(window, job.object)) {
@@ -233,8 +240,10 @@ fn playlist_of(shared: &Shared, mut job: PlaylistJob, may_wait: bool) -> Option<
     let telling = Telling { utc_timing: &shared.settings.utc_timing, segment: shared.settings.segment };
     // One rendering is for all: the relay puts each viewer's token into the addresses.
     let text = window.as_ref().and_then(|window| playlist::render(window, job.object, "", utc, telling));
+    let is_recorded = window.is_some();
     let Some((text, window)) = text.zip(window) else {
-        job.pending.refuse(answers::absent());
+        let is_mpeg_ts = job.object == Object::TransportMedia && is_recorded;
+        job.pending.refuse(if is_mpeg_ts { answers::no_mpeg_ts() } else { answers::absent() });
         return None;
     };
     // Without a time it is that of the newest recording, which another one may replace at once.

@@ -110,6 +110,20 @@ impl Objects for OwnStore {
         self.with(done, move |store, done| Objects::folders(store, &folder, done));
     }
 
+    fn put(&self, path: &str, bytes: Bytes, done: Done<()>) {
+        let path = path.to_owned();
+        self.with(done, move |store, done| Objects::put(store, &path, bytes, done));
+    }
+
+    fn delete(&self, path: &str) {
+        let path = path.to_owned();
+        // Whether there is a store is asked; the answer of the deletion itself is not waited for.
+        self.with(Box::new(|_| {}), move |store, done| {
+            Objects::delete(store, &path);
+            done(Ok(()));
+        });
+    }
+
     fn renew(&self) {
         // Behind what was told before it: a request that is on its way there may still leave the former one here.
         let known = Arc::clone(&self.known);

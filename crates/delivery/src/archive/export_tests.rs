@@ -4,7 +4,8 @@ use super::super::query::Span;
 use super::super::window::Source;
 use super::*;
 use crate::packager::testing::{
-    BEGUN, Checked, PICTURE, SOUND, VIDEO, aac, core_aac, feed, opus, picture, program, stream, video_and_aac,
+    BEGUN, Checked, PICTURE, SECOND_SOUND, SOUND, VIDEO, aac, core_aac, feed, opus, picture, program, stream,
+    video_and_aac,
 };
 use crate::packager::{Settings, later};
 use crate::policy::StreamName;
@@ -456,10 +457,47 @@ fn sound_that_begins_in_a_later_recording_is_in_the_transport_stream() {
     let loud = recorded_with(&every(1920), aac, later(BEGUN, SECOND * 60), 0x0f);
     let whole = Some(Span { from: BEGUN, to: None });
     let exported = export(&[&silent, &loud], whole, Container::MpegTs).unwrap();
-    assert_eq!(exported.report.left_out, []);
     let [pictures, sounds] = stamps(&exported.data);
     assert_eq!((pictures.len(), sounds.len()), (400, every(1920).len()));
     assert!((sounds[0] - pictures[200]).abs() < 0.001, "{} {}", sounds[0], pictures[200]);
+}
+
+#[test]
+fn a_transport_stream_has_all_sounds_each_with_its_language() {
+    let language = |letters: &[u8; 3]| [&[0x0a, 4][..], letters, &[0]].concat();
+    let sounds = [(SOUND, b"eng", 60usize), (SECOND_SOUND, b"deu", 90)];
+    let mut streams = vec![stream(VIDEO, 0x1b, &[])];
+    streams.extend(sounds.map(|(pid, letters, _)| stream(pid, 0x0f, &language(letters))));
+    let mut checked = Checked::new(Settings::default(), &program(streams));
+    let mut at = 0;
+    for index in 0..200i64 {
+        checked.push(VIDEO, &picture(index % 25 == 0, 100, index * PICTURE));
+        while at < (index + 1) * PICTURE {
+            sounds.iter().for_each(|(pid, _, bytes)| checked.push(*pid, &aac(*bytes, at)));
+            at += 1920;
+        }
+    }
+    checked.finish(later(BEGUN, SECOND * 8));
+    let recorded = recorded(&checked, BEGUN);
+    let exported = export(&[&recorded], span(millis(2000), millis(6000)), Container::MpegTs).unwrap();
+    assert!(exported.report.is_whole());
+    let names = [RenditionName::Video, RenditionName::Audio(1), RenditionName::Audio(2)];
+    assert_eq!(exported.report.renditions, names);
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&exported.data);
+    demuxer.finish();
+    let mut found: BTreeMap<u16, Vec<(usize, i64)>> = BTreeMap::new();
+    while let Some(event) = demuxer.poll() {
+        if let Event::AccessUnit { pid, unit, .. } = event {
+            found.entry(pid).or_default().push((unit.data.len(), unit.pts.0));
+        }
+    }
+    let [first, second] = [&found[&0x101], &found[&0x102]];
+    assert_eq!(first.len(), second.len());
+    assert!(first.iter().zip(second).all(|(one, other)| one.0 < other.0 && one.1 == other.1));
+    let program = demuxer.program().unwrap();
+    let told: Vec<_> = program.streams.iter().map(|stream| stream.descriptors.clone()).collect();
+    assert_eq!(told[1..], [language(b"eng"), language(b"deu")]);
 }
 
 #[test]

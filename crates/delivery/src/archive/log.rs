@@ -44,13 +44,23 @@ pub enum Kind {
     IndexPart,
     /// An object is in the store: [`Header::part`] says of which kind it is.
     Stored,
+    /// Segment `number` of pictures and sound as MPEG-TS, whole, behind its line.
+    MpegTs,
     /// The recording has ended: `number` is when, in nanoseconds of UTC.
     Ended,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Begun, Kind::Init, Kind::Part, Kind::SegmentEnd, Kind::IndexPart, Kind::Stored, Kind::Ended];
+    const ALL: [Kind; 8] = [
+        Kind::Begun,
+        Kind::Init,
+        Kind::Part,
+        Kind::SegmentEnd,
+        Kind::IndexPart,
+        Kind::Stored,
+        Kind::MpegTs,
+        Kind::Ended,
+    ];
 
     const fn code(self) -> u8 {
         match self {
@@ -61,6 +71,7 @@ impl Kind {
             Kind::IndexPart => 5,
             Kind::Stored => 6,
             Kind::Ended => 7,
+            Kind::MpegTs => 8,
         }
     }
 }

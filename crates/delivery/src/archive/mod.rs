@@ -3,6 +3,7 @@
 //! ```text
 //! NAME/SESSION/RENDITION/init-E.mp4      the CMAF header of epoch E
 //! NAME/SESSION/RENDITION/N.m4s           segment N
+//! NAME/SESSION/ts/N.ts                   the same of pictures and sound as MPEG-TS, where that is asked for
 //! NAME/SESSION/index/KKKKKKKK.jsonl      part K of the index: what was recorded, a line a segment
 //! ```
 //! A session is one recording: from the begin of a stream's presentation to its end. [`names`] has the addresses of its objects
@@ -21,10 +22,12 @@ pub mod export;
 pub mod index;
 pub mod location;
 pub mod log;
+pub mod mpeg_ts;
 pub mod names;
 pub mod playlist;
 pub mod query;
 pub mod retention;
 pub mod spool;
+pub mod store_clock;
 pub mod upload;
 pub mod window;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! store     NAME/SESSION/OBJECT            address   archive/SESSION/OBJECT        SESSION  20261130T022552.123Z
-//! OBJECT    RENDITION/init-E.mp4 │ RENDITION/N.m4s │ index/KKKKKKKK.jsonl │ poster.jpg
+//! OBJECT    RENDITION/init-E.mp4 │ RENDITION/N.m4s │ ts/N.ts │ index/KKKKKKKK.jsonl │ poster.jpg
 //! ```
 //! Each object has one name: numbers have no sign, and no zeros in front but those of index parts. No part of a name can be
 //! `..`, empty or absolute, so that no object lies outside of the prefix.
@@ -94,6 +94,11 @@ pub enum SessionObject {
     },
     /// A picture that stands for the recording.
     Poster,
+    /// A segment of pictures and sound as MPEG-TS.
+    MpegTs {
+        /// Its number, which is that of the CMAF segments of its time.
+        segment: u64,
+    },
 }
 
 impl SessionObject {
@@ -106,6 +111,7 @@ impl SessionObject {
             }
             SessionObject::Index { .. } => "application/x-ndjson",
             SessionObject::Poster => "image/jpeg",
+            SessionObject::MpegTs { segment } => Object::TransportSegment { segment }.media_type(),
         }
     }
 
@@ -122,6 +128,7 @@ impl fmt::Display for SessionObject {
             SessionObject::Segment { rendition, segment } => Object::Segment { rendition, segment }.fmt(f),
             SessionObject::Index { part } => write!(f, "index/{part:0INDEX_DIGITS$}.jsonl"),
             SessionObject::Poster => f.write_str("poster.jpg"),
+            SessionObject::MpegTs { segment } => Object::TransportSegment { segment }.fmt(f),
         }
     }
 }
@@ -146,6 +153,7 @@ impl FromStr for SessionObject {
         match path.parse() {
             Ok(Object::Init { rendition, number }) => Ok(SessionObject::Init { rendition, number }),
             Ok(Object::Segment { rendition, segment }) => Ok(SessionObject::Segment { rendition, segment }),
+            Ok(Object::TransportSegment { segment }) => Ok(SessionObject::MpegTs { segment }),
             _ => Err(UnknownName),
         }
     }
@@ -226,6 +234,7 @@ mod tests {
                 .prop_map(|(rendition, segment)| SessionObject::Segment { rendition, segment }),
             (0..=INDEX_PART_MAX).prop_map(|part| SessionObject::Index { part }),
             Just(SessionObject::Poster),
+            any::<u64>().prop_map(|segment| SessionObject::MpegTs { segment }),
         ]
     }
 
@@ -244,6 +253,7 @@ mod tests {
             stored(SessionObject::Index { part: 12 }),
             "hall/20261130T022552.123Z/index/00000012.jsonl"
         );
+        assert_eq!(stored(SessionObject::MpegTs { segment: 7 }), "hall/20261130T022552.123Z/ts/7.ts");
         let object = SessionObject::Init { rendition: RenditionName::Video, number: 3 };
         assert_eq!(
             ArchivedObject { session, object }.to_string(),
@@ -287,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_understood_is_written_the_same(path in "hall/2026[01][0-9]{3}T[0-9]{6}\\.[0-9]{3}Z/(video|index|audio-2)/[0-9.a-z]{0,14}") {
+        fn what_is_understood_is_written_the_same(path in "hall/2026[01][0-9]{3}T[0-9]{6}\\.[0-9]{3}Z/(video|index|audio-2|ts)/[0-9.a-z]{0,14}") {
             if let Ok(object) = path.parse::<StoredObject>() {
                 prop_assert_eq!(object.to_string(), path);
             }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! index.m3u8?from=T&to=T ─► video.m3u8?from=T&to=T ─► archive/SESSION/video/N.m4s
+//! ts.m3u8?from=T&to=T ─────────────────────────────► archive/SESSION/ts/N.ts
 //! manifest.mpd?from=T&to=T ────────────────────────► archive/SESSION/video/$Number$.m4s
 //! ```
 //! The list is whole (`VOD`, `EXT-X-ENDLIST`, `static`) where nothing follows in the time that was asked for, and else one to which
@@ -49,6 +50,7 @@ pub fn render(
         Object::Multivariant => multivariant(window, query),
         Object::Media(name) => media(window, name, query, telling),
         Object::IFrames => iframes(window, query, telling),
+        Object::TransportMedia => mpeg_ts(window, query, telling),
         Object::NumberManifest | Object::TimelineManifest => manifest(window, object, query, now, telling),
         _ => None,
     }
@@ -112,6 +114,32 @@ fn iframes(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<Str
     let runs = presentations(window, Cut::Nowhere, &[RenditionName::Video]);
     let carried = behind_segments(query);
     hls::recorded_iframes(&told(&runs), listing(window, &carried, telling))
+}
+
+/// The list of segments of MPEG-TS: what is not there so is left out, with a discontinuity in its place, since players that know no other
+/// segments know no gap either. `None` where none is.
+fn mpeg_ts(window: &Window<'_>, query: &str, telling: Telling<'_>) -> Option<String> {
+    // It lasts as the first rendition does.
+    let lead = window.renditions().into_iter().next()?;
+    let mut runs: Vec<(String, Vec<Segment>)> = Vec::new();
+    for run in window.runs(Cut::Nowhere) {
+        let rows = window.rows().get(run)?;
+        let track = rows.iter().find_map(|row| track_of(row, lead));
+        for some in rows.chunk_by(|one, other| is_mpeg_ts(one) == is_mpeg_ts(other)) {
+            let segment = |row: &Row<'_>| recorded_segment(row, lead).or_else(|| gap(row, track));
+            let segments: Vec<Segment> =
+                some.iter().filter(|row| is_mpeg_ts(row)).filter_map(segment).collect();
+            if let Some(first) = some.first().filter(|_| !segments.is_empty()) {
+                runs.push((format!("{ARCHIVE_FOLDER}/{}/", first.recording.session()), segments));
+            }
+        }
+    }
+    let carried = behind_segments(query);
+    (!runs.is_empty()).then(|| hls::recorded_mpeg_ts(&runs, listing(window, &carried, telling)))
+}
+
+fn is_mpeg_ts(row: &Row<'_>) -> bool {
+    row.recording.mpeg_ts(row.number).is_some()
 }
 
 fn manifest(

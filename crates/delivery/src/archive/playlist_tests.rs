@@ -1,5 +1,5 @@
 use super::super::index::testing::*;
-use super::super::index::{Hole, HoleReason, Line, RecordedSegment, Recording};
+use super::super::index::{Hole, HoleReason, Line, MpegTsSegment, RecordedSegment, Recording};
 use super::super::window::Source;
 use super::*;
 use crate::packager::later;
@@ -62,6 +62,26 @@ fn a_recording_that_is_over_is_a_vod() {
                  #EXTINF:2.000000,\narchive/20261130T022552.123Z/video/100.m4s?token=a+b\n";
     assert!(lists[0].starts_with(begin), "{}", lists[0]);
     assert!(lists[0].ends_with("/104.m4s?token=a+b\n#EXT-X-ENDLIST\n"), "{}", lists[0]);
+}
+
+#[test]
+fn what_is_there_as_mpeg_ts_is_a_list_with_a_discontinuity_where_it_is_not() {
+    let mut recording = recording(BEGUN, (100..105).map(|number| (number, 1 + u32::from(number > 103))));
+    assert_eq!(rendered(&[(&recording, false)], None, Object::TransportMedia, QUERY), None);
+    for number in [100, 102, 104] {
+        recording.add(1, Line::MpegTs(MpegTsSegment { number, bytes: 188, crc32c: 7 }));
+    }
+    let text = rendered(&[(&recording, false)], None, Object::TransportMedia, QUERY).unwrap();
+    let begin = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:0\n\
+                 #EXT-X-DISCONTINUITY-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n\
+                 #EXT-X-START:TIME-OFFSET=0.000000,PRECISE=YES\n\
+                 #EXT-X-PROGRAM-DATE-TIME:2026-11-30T02:25:52.123Z\n\
+                 #EXTINF:2.000000,\narchive/20261130T022552.123Z/ts/100.ts?token=a+b\n\
+                 #EXT-X-DISCONTINUITY\n#EXT-X-PROGRAM-DATE-TIME:2026-11-30T02:25:56.123Z\n#EXTINF";
+    assert!(text.starts_with(begin), "{text}");
+    let count = |words: &str| text.matches(words).count();
+    assert_eq!((count("#EXTINF"), count("#EXT-X-GAP"), count("#EXT-X-DISCONTINUITY\n")), (3, 0, 2), "{text}");
+    assert!(!text.contains("EXT-X-MAP") && text.ends_with("/104.ts?token=a+b\n#EXT-X-ENDLIST\n"), "{text}");
 }
 
 #[test]

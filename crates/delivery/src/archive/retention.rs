@@ -78,6 +78,19 @@ impl Rules {
         any(&self.general) || self.streams.values().any(any)
     }
 
+    /// Whether something may go for its age.
+    pub fn has_age(&self) -> bool {
+        self.general.age.is_some() || self.streams.values().any(|keep| keep.age.is_some())
+    }
+
+    /// The same, with nothing that goes for its age.
+    #[must_use]
+    pub fn without_age(&self) -> Rules {
+        let ageless = |keep: &Keep| Keep { age: None, ..*keep };
+        let streams = self.streams.iter().map(|(name, keep)| (name.clone(), ageless(keep)));
+        Rules { general: ageless(&self.general), streams: streams.collect() }
+    }
+
     /// How long recordings of a stream are kept; how many bytes; and of which stream these are: `None` are all without their own.
     fn of(&self, name: &StreamName) -> (Option<Duration>, Option<u64>, Option<StreamName>) {
         let group = || Some(name.version()?.group).filter(|group| self.streams.contains_key(group));
@@ -172,6 +185,8 @@ mod tests {
         let gone = removals(&recordings, &rules, utc(100));
         let is_of = |name: &StreamName| gone.contains(&Removal::Recording(name.clone(), hall.session));
         assert!(is_of(&hall.name) && is_of(&small.name) && is_of(&yard.name) && !is_of(&door.name));
+        assert!(rules.has_age() && !rules.without_age().has_age());
+        assert_eq!(removals(&recordings, &rules.without_age(), utc(100)).len(), 3, "by bytes alone");
         assert!(Rules { general: Keep::default(), ..rules }.has_any() && !Rules::default().has_any());
     }
 

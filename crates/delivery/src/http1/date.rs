@@ -6,6 +6,8 @@
 //! Sun Nov  6 08:49:37 1994            and what C's asctime() does
 //! ```
 
+use crate::calendar::days_of;
+
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -37,12 +39,12 @@ pub fn parse_date(text: &str) -> Option<u64> {
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
     // A second of 60 is one that was put in.
     let is_time = parts.next().is_none() && hour < 24 && minute < 60 && second <= 60;
-    if !is_time || year < 1970 || day == 0 || day > days_of(month, year)? {
+    if !is_time || year < 1970 {
         return None;
     }
-    let days = days_before_year(year)?
-        .checked_add((0..month).map(|month| days_of(month, year)).sum::<Option<u64>>()?)?
-        .checked_add(day.checked_sub(1)?)?;
+    let of = |number: u64| u32::try_from(number).ok();
+    let month = u32::try_from(month).ok()?.checked_add(1)?;
+    let days = u64::try_from(days_of(of(year)?, month, of(day)?)?).ok()?;
     let minutes = days.checked_mul(24)?.checked_add(hour)?.checked_mul(60)?.checked_add(minute)?;
     minutes.checked_mul(60)?.checked_add(second)
 }
@@ -56,27 +58,6 @@ fn is_day(name: &str, letters: usize) -> bool {
 fn number(text: &str, digits: usize) -> Option<u64> {
     let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-/// Days of a month, the first of which is 0.
-fn days_of(month: usize, year: u64) -> Option<u64> {
-    match month {
-        1 => Some(if is_leap(year) { 29 } else { 28 }),
-        3 | 5 | 8 | 10 => Some(30),
-        0..=11 => Some(31),
-        _ => None,
-    }
-}
-
-/// Days from 1970 to the begin of `year`.
-fn days_before_year(year: u64) -> Option<u64> {
-    (1970..year.min(10_000))
-        .map(|year| if is_leap(year) { 366u64 } else { 365 })
-        .try_fold(0, u64::checked_add)
 }
 
 #[cfg(test)]
@@ -127,19 +108,10 @@ mod tests {
         #[test]
         fn a_time_that_is_written_is_read(seconds in 0u64..200_000_000_000) {
             let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-            let (mut year, mut left) = (1970, days);
-            while left >= if is_leap(year) { 366 } else { 365 } {
-                left -= if is_leap(year) { 366 } else { 365 };
-                year += 1;
-            }
-            let mut month = 0;
-            while left >= days_of(month, year).unwrap() {
-                left -= days_of(month, year).unwrap();
-                month += 1;
-            }
+            let (year, month, date) = crate::calendar::civil(days);
             let day = DAYS[((days + 3) % 7) as usize].get(..3).unwrap();
             let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-            let (date, month) = (left + 1, MONTHS[month]);
+            let month = MONTHS[month as usize - 1];
             let written = format!("{day}, {date:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT");
             prop_assert_eq!(parse_date(&written), Some(seconds), "{}", written);
             let written = format!("{day} {month} {date:2} {hour:02}:{minute:02}:{second:02} {year}");

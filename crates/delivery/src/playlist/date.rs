@@ -1,5 +1,6 @@
 //! Dates and durations as playlists write them.
 
+use crate::calendar::{civil, days_of};
 use glassline_media::Utc;
 use std::time::Duration;
 
@@ -21,20 +22,6 @@ fn to_the_second(seconds: u64) -> String {
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-}
-
-/// Year, month and day of so many days after 1970-01-01, by the Gregorian calendar. Years begin in March here, so that the
-/// leap day is their last one.
-fn civil(days: u64) -> (u64, u64, u64) {
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    // From 0000-03-01 to 1970-01-01.
-    let days = days + 719_468;
-    let (era, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 /// `20260504T030201.123Z` (ISO/IEC 8601, basic format), rounded down to the millisecond.
@@ -102,25 +89,6 @@ fn decimals(rest: &str) -> Option<(u64, i64)> {
     };
     let (hours, minutes) = (of_two(hours)?, of_two(minutes)?);
     (hours < 24 && minutes < 60).then_some((nanos, sign * (hours * 3600 + minutes * 60)))
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar, the other way round of [`civil`]; `None` where there is no such day.
-fn days_of(year: u32, month: u32, day: u32) -> Option<i64> {
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let last = match month {
-        2 => 28 + u32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=last).contains(&day) {
-        return None;
-    }
-    let year = i64::from(year) - i64::from(month <= 2);
-    let month = i64::from(if month > 2 { month - 3 } else { month + 9 });
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * month + 2) / 5 + i64::from(day) - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
 }
 
 /// Seconds with six decimals, rounded down: what is no longer than something else stays so.

@@ -119,7 +119,7 @@ fn away(retry_after: Duration) -> Response {
 fn find_recorded(
     name: &StreamName,
     rest: &str,
-    request: &Request,
+    (request, peer): (&Request, IpAddr),
     context: &TurnContext<'_>,
 ) -> Option<StreamAnswer> {
     let hub = context.hub;
@@ -133,7 +133,9 @@ fn find_recorded(
     // A presentation that has ended is kept for a while, so that its players see its end.
     let is_live =
         hub.presentations.have(name) || hub.streams.find(name).is_some() || hub.ladder(name).is_some();
-    let asked = RecordedRequest { name, rest, query: &request.query, is_live, is_elsewhere };
+    let peer = peer.to_canonical();
+    let peer = (!peer.is_loopback()).then(|| subscriber(peer));
+    let asked = RecordedRequest { name, rest, query: &request.query, peer, is_live, is_elsewhere };
     let wake = Arc::clone(&hub.inboxes) as Arc<dyn Wake>;
     let reading = Reading::new(recorded.find(asked, &wake)?);
     Some(StreamAnswer::Object {
@@ -223,7 +225,7 @@ impl Connection {
                     .map(|response| StreamAnswer::Stages(shared(response)))
                     .or_else(|response| self.find_upstream_or(response, &name, request, context));
             }
-            if let Some(recorded) = find_recorded(&name, rest, request, context) {
+            if let Some(recorded) = find_recorded(&name, rest, (request, self.peer.ip()), context) {
                 return Ok(recorded);
             }
             if context.hub.is_presented_upstream(&name) {

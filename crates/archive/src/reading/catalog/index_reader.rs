@@ -20,7 +20,7 @@ pub(super) const AT_ONCE: usize = 96;
 /// How long the store may take for one answer; then it is held to be away.
 pub(super) const STORE_WITHIN: Duration = Duration::from_secs(5);
 /// How long an object may take that is waited for: 64 MiB at 18 Mbit/s.
-const OBJECT_WITHIN: Duration = Duration::from_secs(30);
+pub(in crate::reading) const OBJECT_WITHIN: Duration = Duration::from_secs(30);
 /// How long it is not asked again after that by what would wait for it.
 pub(super) const AWAY_FOR: Duration = Duration::from_secs(10);
 /// How long a part that the store does not have is not asked for again: it may be on its way.
@@ -189,15 +189,28 @@ pub(super) fn wait<T: Send + 'static>(shared: &Shared, ask: impl FnOnce(Done<T>)
     receiver.recv_timeout(STORE_WITHIN).unwrap_or_else(|error| Err(no_answer(shared, error)))
 }
 
-/// Waits for an object of any size, as long as a slow line may take. That is no sign of a store that is away.
-pub(in crate::reading) fn wait_for_object(shared: &Shared, path: &str) -> Result<Bytes, StoreError> {
+/// Waits for an object of any size, as long as a slow line may take: to `deadline`. That is no sign of a store that is away.
+pub(in crate::reading) fn wait_for_object(
+    shared: &Shared,
+    path: &str,
+    deadline: Time,
+) -> Result<Bytes, StoreError> {
+    wait_until(shared, deadline, |done| shared.objects.get(path, done))
+}
+
+/// Waits for the store to `deadline`; where it gave no answer a moment ago, it is not waited for.
+pub(in crate::reading) fn wait_until<T: Send + 'static>(
+    shared: &Shared,
+    deadline: Time,
+    ask: impl FnOnce(Done<T>),
+) -> Result<T, StoreError> {
     is_there(shared)?;
     let (sender, receiver) = mpsc::sync_channel(1);
-    let done = move |result| {
+    ask(Box::new(move |result| {
         let _ = sender.send(result);
-    };
-    shared.objects.get(path, Box::new(done));
-    receiver.recv_timeout(OBJECT_WITHIN).unwrap_or_else(|_| Err(StoreError::no_answer()))
+    }));
+    let within = deadline.since(shared.clock.now());
+    receiver.recv_timeout(within).unwrap_or_else(|_| Err(StoreError::no_answer()))
 }
 
 fn is_there(shared: &Shared) -> Result<(), StoreError> {

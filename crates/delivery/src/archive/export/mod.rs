@@ -414,14 +414,12 @@ pub struct Report {
     pub lost_objects: u64,
     /// Renditions that are in it.
     pub renditions: Vec<RenditionName>,
-    /// Those that a transport stream has no place for, at least for a part of the time.
-    pub left_out: Vec<RenditionName>,
 }
 
 impl Report {
     /// Whether the file has all that was asked for.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && self.lost_objects == 0 && self.left_out.is_empty()
+        self.missing.is_empty() && self.lost_objects == 0
     }
 }
 
@@ -529,11 +527,11 @@ impl Export {
             Writer::Mp4(mp4) => mp4.finish(out)?,
             Writer::MpegTs(ts) => (Vec::new(), ts.finish(out)?),
         };
-        let Ended { from, duration, renditions, left_out } = ended;
+        let Ended { from, duration, renditions } = ended;
         let (mut missing, lost_objects) = (self.missing, self.lost_objects);
         missing.sort_by_key(|missing| (missing.from, missing.rendition));
         let to = self.to;
-        Ok((head, Report { from, to, duration, missing, lost_objects, renditions, left_out }))
+        Ok((head, Report { from, to, duration, missing, lost_objects, renditions }))
     }
 }
 
@@ -542,7 +540,6 @@ struct Ended {
     from: Utc,
     duration: Duration,
     renditions: Vec<RenditionName>,
-    left_out: Vec<RenditionName>,
 }
 
 impl Step {

@@ -242,7 +242,7 @@ impl Mp4 {
         let duration = shown.saturating_sub(begin);
         let head = self.file.finish(begin, self.end);
         let renditions = renditions.into_iter().collect();
-        Ok((head, Ended { from, duration, renditions, left_out: Vec::new() }))
+        Ok((head, Ended { from, duration, renditions }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! An MPEG transport stream of the pictures and the first sound.
+//! An MPEG transport stream of the pictures and all sounds.
 
 use super::cut::{BEGIN, CurrentRun, CutSample, RowCut, RunCut};
 use super::{Ended, ExportError, PlannedObject};
@@ -21,16 +21,15 @@ pub(super) struct MpegTs {
     run: Option<CurrentRun>,
     /// The codecs of what is in it.
     codecs: BTreeMap<RenditionName, (Codec, String)>,
-    /// Which sound of the current run is in it.
-    sound: Option<RenditionName>,
-    left_out: BTreeSet<RenditionName>,
+    /// The sounds in it, in the order of the muxer.
+    sounds: Vec<RenditionName>,
     begun: Option<Utc>,
     /// When what is shown ends in the file.
     ends: Duration,
-    /// When the last pictures, and the last sound, were decoded.
-    last: BTreeMap<bool, Duration>,
+    /// When the last unit of each rendition was decoded.
+    last: BTreeMap<RenditionName, Duration>,
     /// Sound that is decoded behind the last picture: the next one may be decoded before it.
-    held: Vec<AccessUnit>,
+    held: Vec<(RenditionName, AccessUnit)>,
     /// What units came of.
     renditions: BTreeSet<RenditionName>,
 }
@@ -45,21 +44,13 @@ impl MpegTs {
     ) -> Result<(), ExportError> {
         self.write_held(None, out)?;
         let run = CurrentRun::new(cut, headers, self.ends.max(BEGIN))?;
-        let known: Vec<_> = known.iter().filter(|(name, _)| run.track(*name).is_some()).collect();
-        let mut sounds = known.iter().map(|(name, _)| *name).filter(|name| !name.is_video());
-        // The one of before, where it goes on.
-        let before = self.sound.filter(|before| sounds.clone().any(|name| name == *before));
-        self.sound = before.or_else(|| sounds.next());
-        let (mut video, mut audio) = (None, None);
+        let (mut video, mut audio, mut further) = (None, None, Vec::new());
         for (name, info) in known {
             let Some(track) = run.track(*name) else { continue };
-            if !name.is_video() && Some(*name) != self.sound {
-                self.left_out.insert(*name);
-                continue;
-            }
             let codec = track.codec().ok_or_else(|| ExportError::Codec { codec: info.codec.clone() })?;
-            let mut former = self.codecs.iter().filter(|(former, _)| former.is_video() == name.is_video());
-            if let Some((_, (_, from))) = former.find(|(_, (former, _))| *former != codec) {
+            if let Some((former, from)) = self.codecs.get(name)
+                && *former != codec
+            {
                 let (from, to) = (from.clone(), info.codec.clone());
                 let at = date_time(cut.anchor.utc);
                 return Err(ExportError::CodecChanges { rendition: *name, from, to, at });
@@ -67,9 +58,16 @@ impl MpegTs {
             self.codecs.insert(*name, (codec, info.codec.clone()));
             match info.kind {
                 Kind::Video { .. } => video = Some(codec),
+                Kind::Audio { .. } if self.sounds.contains(name) => {}
                 Kind::Audio { language, .. } => {
                     let channels = track.channels().unwrap_or(2);
-                    audio = Some(AudioFormat { codec, channels, language, he_aac: track.he_aac() });
+                    let format = AudioFormat { codec, channels, language, he_aac: track.he_aac() };
+                    if self.sounds.is_empty() {
+                        audio = Some(format);
+                    } else {
+                        further.push(format);
+                    }
+                    self.sounds.push(*name);
                 }
             }
         }
@@ -80,6 +78,11 @@ impl MpegTs {
             None => {
                 let settings = MuxSettings { video, audio, ..MuxSettings::default() };
                 self.muxer = Some(Muxer::new(settings).map_err(ExportError::MpegTs)?);
+            }
+        }
+        if let Some(muxer) = &mut self.muxer {
+            for format in further {
+                muxer.add_sound(format).map_err(ExportError::MpegTs)?;
             }
         }
         self.run = Some(run);
@@ -98,27 +101,24 @@ impl MpegTs {
         self.begun = self.begun.or_else(|| run.begun());
         let mut last_picture = None;
         for mut cut in chunks.into_iter().flatten() {
-            let is_video = cut.rendition.is_video();
-            if !is_video && Some(cut.rendition) != self.sound {
-                continue;
-            }
+            let (is_video, rendition) = (cut.rendition.is_video(), cut.rendition);
             let Some(track) = run.track(cut.rendition) else { continue };
             // As in MP4: what is reordered is decoded no earlier than what is there already, and shown when it should be.
-            if let Some(last) = self.last.get(&is_video) {
+            if let Some(last) = self.last.get(&rendition) {
                 let last = crate::packager::ticks_of(*last, cut.timescale);
                 let late = last.saturating_add(1).saturating_sub(cut.decode_time);
                 cut.decode_time = cut.decode_time.saturating_add(late);
                 let late = i64::try_from(late).unwrap_or(i64::MAX);
                 cut.sample.composition_offset = cut.sample.composition_offset.saturating_sub(late);
             }
-            self.last.insert(is_video, cut.decoded_at());
+            self.last.insert(rendition, cut.decoded_at());
             self.ends = self.ends.max(cut.shown_until());
             self.renditions.insert(cut.rendition);
             let unit = unit_of(track, &cut, segments)?;
             if is_video {
                 last_picture = last_picture.max(Some(unit.dts));
             }
-            self.held.push(unit);
+            self.held.push((rendition, unit));
         }
         let ends =
             run.in_file(row.begins.saturating_add(row.lasts)).map(|ends| ends.saturating_sub(REORDERED_MAX));
@@ -134,13 +134,17 @@ impl MpegTs {
     /// comes with the next segment.
     fn write_held(&mut self, until: Option<Ticks>, out: &mut Vec<u8>) -> Result<(), ExportError> {
         let Some(muxer) = &mut self.muxer else { return Ok(()) };
-        self.held.sort_by_key(|unit| unit.dts);
+        self.held.sort_by_key(|(_, unit)| unit.dts);
         let count =
-            until.map_or(self.held.len(), |until| self.held.partition_point(|unit| unit.dts <= until));
-        for unit in self.held.drain(..count) {
+            until.map_or(self.held.len(), |until| self.held.partition_point(|(_, unit)| unit.dts <= until));
+        for (rendition, unit) in self.held.drain(..count) {
             // Where pictures are missing, the clock goes on beside the sound.
             muxer.fill_up(unit.dts, out);
-            muxer.write(&unit, out).map_err(ExportError::MpegTs)?;
+            let written = match self.sounds.iter().position(|name| *name == rendition) {
+                Some(which) => muxer.write_sound(which, &unit, out),
+                None => muxer.write(&unit, out),
+            };
+            written.map_err(ExportError::MpegTs)?;
         }
         Ok(())
     }
@@ -156,7 +160,7 @@ impl MpegTs {
             return Err(ExportError::Nothing);
         }
         let renditions = self.renditions.into_iter().collect();
-        Ok(Ended { from, duration, renditions, left_out: self.left_out.into_iter().collect() })
+        Ok(Ended { from, duration, renditions })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Lines of a part of an index, as JSON has them: written, and read with all that cannot be refused.
 
-use super::{Hole, HoleReason, KEY_FRAMES_MAX, Line, RecordedSegment, SEGMENT_MAX, SEGMENT_MAX_BYTES};
+use super::{
+    Hole, HoleReason, KEY_FRAMES_MAX, Line, MpegTsSegment, RecordedSegment, SEGMENT_MAX, SEGMENT_MAX_BYTES,
+};
 use crate::packager::{KeyFrame, Kind, RenditionName, TrackInfo, duration_of};
 use crate::playlist::{date_time_micros, parse_date_time};
 use glassline_media::bitstream::h264::ColourDescription;
@@ -20,6 +22,8 @@ pub(super) struct JsonLine<'a> {
     track: Option<JsonTrack<'a>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     segment: Option<JsonSegment<'a>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    ts: Option<JsonMpegTs<'a>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     hole: Option<JsonHole<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +87,14 @@ struct JsonSegment<'a> {
 }
 
 #[derive(Deserialize, Serialize)]
+struct JsonMpegTs<'a> {
+    number: u64,
+    bytes: u64,
+    #[serde(borrow)]
+    crc32c: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Serialize)]
 struct JsonHole<'a> {
     #[serde(borrow)]
     rendition: Cow<'a, str>,
@@ -143,6 +155,10 @@ pub(super) fn write(line: &Line) -> String {
                 reason: reason.name().into(),
             };
             JsonLine { hole: Some(hole), ..JsonLine::default() }
+        }
+        Line::MpegTs(MpegTsSegment { number, bytes, crc32c }) => {
+            let (number, bytes, crc32c) = (*number, *bytes, format!("{crc32c:08x}").into());
+            JsonLine { ts: Some(JsonMpegTs { number, bytes, crc32c }), ..JsonLine::default() }
         }
         Line::Ended(utc) => JsonLine { ended: Some(date_time_micros(*utc)), ..JsonLine::default() },
     };
@@ -213,6 +229,9 @@ pub(super) fn read(text: &str) -> Result<Option<Line>, String> {
     if let Some(segment) = json.segment {
         return read_segment(&segment).map(Some).map_err(str::to_owned);
     }
+    if let Some(ts) = json.ts {
+        return read_mpeg_ts(&ts).map(Some).map_err(str::to_owned);
+    }
     if let Some(hole) = json.hole {
         return read_hole(&hole).map(Some).map_err(str::to_owned);
     }
@@ -272,6 +291,20 @@ fn read_track(json: &JsonTrack<'_>) -> Result<Line, &'static str> {
     Ok(Line::Track(rendition, track))
 }
 
+fn read_crc(digits: &str) -> Result<u32, &'static str> {
+    let is_hex = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let crc = is_hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten();
+    crc.ok_or("a CRC has not 8 hexadecimal digits")
+}
+
+fn read_mpeg_ts(json: &JsonMpegTs<'_>) -> Result<Line, &'static str> {
+    if !(1..=SEGMENT_MAX_BYTES).contains(&json.bytes) {
+        return Err("a segment of MPEG-TS has no bytes, or more than 4 GiB");
+    }
+    let crc32c = read_crc(&json.crc32c)?;
+    Ok(Line::MpegTs(MpegTsSegment { number: json.number, bytes: json.bytes, crc32c }))
+}
+
 fn read_segment(json: &JsonSegment<'_>) -> Result<Line, &'static str> {
     let rendition = read_rendition(&json.rendition)?;
     if json.bytes > SEGMENT_MAX_BYTES {
@@ -294,10 +327,7 @@ fn read_segment(json: &JsonSegment<'_>) -> Result<Line, &'static str> {
     };
     let crc32c = match json.crc32c.as_str() {
         "" if json.bytes == 0 => 0,
-        digits if digits.len() == 8 => {
-            u32::from_str_radix(digits, 16).map_err(|_| "a CRC has not 8 hexadecimal digits")?
-        }
-        _ => return Err("a CRC has not 8 hexadecimal digits"),
+        digits => read_crc(digits)?,
     };
     let segment = RecordedSegment {
         number: json.number,

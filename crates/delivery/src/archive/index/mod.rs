@@ -6,6 +6,7 @@
 //! {"format":"glassline-archive","version":1,"name":"hall","session":"20261130T022552.123Z","part":7}
 //! {"track":{"rendition":"video","epoch":1,"codec":"avc1.64001F","timescale":90000,…}}     before its first segment
 //! {"segment":{"rendition":"video","number":898202776,"epoch":1,"start":180000,"duration":180000,…}}
+//! {"ts":{"number":898202776,"bytes":1204140,"crc32c":"9a0b1c2d"}}                          the same as MPEG-TS, where that is asked for
 //! {"hole":{"rendition":"video","first":898202777,"last":898202779,"from":…,"to":…,"reason":"spool"}}
 //! {"ended":"2026-11-30T04:00:00.000000Z"}                                                 in the last part
 //! {"lines":4,"crc32c":"0a1b2c3d"}
@@ -137,6 +138,18 @@ impl RecordedSegment {
     }
 }
 
+/// A segment of pictures and sound as MPEG-TS, beside the CMAF segments of its number. Of a time that has one, nothing is lost where it is
+/// missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MpegTsSegment {
+    /// Its number.
+    pub number: u64,
+    /// Bytes of its object.
+    pub bytes: u64,
+    /// CRC-32C of its object.
+    pub crc32c: u32,
+}
+
 /// Segments that were not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hole {
@@ -226,6 +239,8 @@ pub enum Line {
     Track(RenditionName, TrackInfo),
     /// A segment was recorded.
     Segment(RenditionName, RecordedSegment),
+    /// The segments of a number are there as MPEG-TS, too.
+    MpegTs(MpegTsSegment),
     /// Segments were not.
     Hole(Hole),
     /// The recording ended then; nothing follows.

@@ -2,7 +2,9 @@
 
 use super::super::names::{INDEX_PART_MAX, Session};
 use super::line;
-use super::{Hole, LINE_MAX_BYTES, Line, PART_BYTES, PART_MAX_BYTES, RecordedSegment, VERSION, crc32c};
+use super::{
+    Hole, LINE_MAX_BYTES, Line, MpegTsSegment, PART_BYTES, PART_MAX_BYTES, RecordedSegment, VERSION, crc32c,
+};
 use crate::packager::{RenditionName, TrackInfo};
 use crate::policy::StreamName;
 use glassline_media::Utc;
@@ -62,6 +64,12 @@ impl PartWriter {
             self.write_line(&line::write(&Line::Track(rendition, track.clone())));
         }
         self.write_line(&line::write(&Line::Segment(rendition, segment.clone())));
+        self.segments += 1;
+    }
+
+    /// The segments of a number are there as MPEG-TS, too.
+    pub fn add_mpeg_ts(&mut self, segment: MpegTsSegment) {
+        self.write_line(&line::write(&Line::MpegTs(segment)));
         self.segments += 1;
     }
 

@@ -3,7 +3,7 @@
 use super::super::names::Session;
 use super::holes::Holes;
 use super::line::is_bounded;
-use super::{Hole, Line, Part, RecordedSegment, SEGMENTS_MAX, TRACKS_MAX};
+use super::{Hole, Line, MpegTsSegment, Part, RecordedSegment, SEGMENTS_MAX, TRACKS_MAX};
 use crate::packager::{RenditionName, TrackInfo};
 use crate::policy::StreamName;
 use glassline_media::Utc;
@@ -19,6 +19,7 @@ pub struct Recording {
     /// With the number of the part that told of it.
     segments: BTreeMap<RenditionName, BTreeMap<u64, (u32, RecordedSegment)>>,
     count: usize,
+    mpeg_ts: BTreeMap<u64, (u32, MpegTsSegment)>,
     holes: Holes,
     parts: BTreeSet<u32>,
     ended: Option<Utc>,
@@ -49,6 +50,7 @@ impl Recording {
             tracks: BTreeMap::new(),
             segments: BTreeMap::new(),
             count: 0,
+            mpeg_ts: BTreeMap::new(),
             holes: Holes::default(),
             parts: BTreeSet::new(),
             ended: None,
@@ -98,6 +100,7 @@ impl Recording {
                 }
             }
             Line::Segment(rendition, segment) => self.add_segment(part, rendition, segment),
+            Line::MpegTs(segment) => self.add_mpeg_ts(part, segment),
             Line::Hole(hole) => self.add_hole(part, hole),
             Line::Ended(utc) => self.ended = Some(self.ended.map_or(utc, |known| known.max(utc))),
         }
@@ -128,6 +131,21 @@ impl Recording {
         match segments.insert(segment.number, (part, segment)) {
             Some((_, former)) => self.bytes = self.bytes.saturating_sub(former.bytes),
             None => self.count += 1,
+        }
+    }
+
+    fn add_mpeg_ts(&mut self, part: u32, segment: MpegTsSegment) {
+        let known = self.mpeg_ts.get(&segment.number);
+        if known.is_some_and(|(known, _)| *known > part) {
+            return;
+        }
+        if known.is_none() && self.mpeg_ts.len() >= SEGMENTS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(segment.bytes);
+        if let Some((_, former)) = self.mpeg_ts.insert(segment.number, (part, segment)) {
+            self.bytes = self.bytes.saturating_sub(former.bytes);
         }
     }
 
@@ -212,6 +230,16 @@ impl Recording {
     /// One of them.
     pub fn segment(&self, rendition: RenditionName, number: u64) -> Option<&RecordedSegment> {
         self.segments.get(&rendition)?.get(&number).map(|(_, segment)| segment)
+    }
+
+    /// The segments of a number as MPEG-TS, where they are there so, too.
+    pub fn mpeg_ts(&self, number: u64) -> Option<MpegTsSegment> {
+        self.mpeg_ts.get(&number).map(|(_, segment)| *segment)
+    }
+
+    /// All segments that are there as MPEG-TS, by their numbers.
+    pub fn mpeg_ts_segments(&self) -> impl Iterator<Item = MpegTsSegment> + '_ {
+        self.mpeg_ts.values().map(|(_, segment)| *segment)
     }
 
     /// What a rendition is in an epoch.

@@ -121,6 +121,38 @@ fn parts_come_in_any_order_and_a_missing_one_is_told() {
 }
 
 #[test]
+fn what_is_there_as_mpeg_ts_is_told_beside_and_a_reader_of_before_passes_it_over() {
+    let mut writer = PartWriter::new(&name(), session(), 1);
+    writer.add_segment(RenditionName::Video, &video(1), &segment(BEGUN, 101, 1, 90_000));
+    let ts = |number, bytes| MpegTsSegment { number, bytes, crc32c: 0x0a1b };
+    writer.add_mpeg_ts(ts(101, 500));
+    writer.add_mpeg_ts(ts(u64::MAX, 1));
+    assert_eq!(writer.entries(), 3);
+    let bytes = writer.finish();
+    let text = std::str::from_utf8(&bytes).unwrap();
+    assert!(text.contains("\n{\"ts\":{\"number\":101,\"bytes\":500,\"crc32c\":\"00000a1b\"}}\n"), "{text}");
+    let part = Part::read(&bytes).unwrap();
+    assert_eq!((part.write(), part.unknown), (bytes.clone(), 0));
+    let mut recording = Recording::new(name(), session());
+    recording.add_part(part).unwrap();
+    // What a later part says counts, whichever is read first.
+    recording.add(0, Line::MpegTs(ts(101, 900)));
+    assert_eq!((recording.mpeg_ts(101), recording.mpeg_ts(102)), (Some(ts(101, 500)), None));
+    recording.add(2, Line::MpegTs(ts(101, 700)));
+    assert_eq!((recording.mpeg_ts(101), recording.bytes()), (Some(ts(101, 700)), 100_101 + 701));
+    assert_eq!(recording.mpeg_ts_segments().count(), 2);
+    for (bad, what) in [
+        ("{\"ts\":{\"number\":1,\"bytes\":0,\"crc32c\":\"00000000\"}}", "no bytes"),
+        ("{\"ts\":{\"number\":1,\"bytes\":9999999999,\"crc32c\":\"00000000\"}}", "4 GiB"),
+        ("{\"ts\":{\"number\":1,\"bytes\":1,\"crc32c\":\"+0000000\"}}", "CRC"),
+        ("{\"ts\":{\"number\":-1,\"bytes\":1,\"crc32c\":\"00000000\"}}", "invalid value"),
+    ] {
+        let error = Line::from_json(bad).unwrap_err();
+        assert!(error.contains(what), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn a_hole_takes_away_what_was_told_before_it_in_any_order() {
     let hole = Hole {
         rendition: RenditionName::Video,

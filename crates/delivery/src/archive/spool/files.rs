@@ -143,8 +143,11 @@ impl Spool {
             let Some(item) = self.items.get(&id) else { continue };
             match (item.object, item.state) {
                 // Its bytes are in memory, on their way.
-                (SessionObject::Segment { .. }, State::Uploading) | (_, State::Stored) => self.move_pin(id),
-                (SessionObject::Segment { .. }, _) => self.give_up(id, HoleReason::Spool, now, log),
+                (SessionObject::Segment { .. } | SessionObject::MpegTs { .. }, State::Uploading)
+                | (_, State::Stored) => self.move_pin(id),
+                (SessionObject::Segment { .. } | SessionObject::MpegTs { .. }, _) => {
+                    self.give_up(id, HoleReason::Spool, now, log);
+                }
                 _ => self.write_again(id, now, log)?,
             }
         }
@@ -299,6 +302,9 @@ impl Spool {
         {
             // Its segments cannot be played.
             recording.lost_tracks.insert((rendition, epoch));
+        }
+        if let SessionObject::MpegTs { .. } = item.object {
+            self.drop_mpeg_ts(item.recording, item.bytes);
         }
         if let SessionObject::Segment { rendition, segment: number } = item.object {
             let (from, to) = line.map_or((Utc::default(), Utc::default()), |line| {

@@ -15,6 +15,7 @@
 //! of the index that wait in it are small, and are written again.
 
 mod files;
+mod mpeg_ts;
 mod open;
 mod recording;
 mod recovery;
@@ -23,7 +24,7 @@ mod view;
 
 pub use recovery::Recovery;
 
-use super::index::{Hole, HoleReason, Line, RecordedSegment};
+use super::index::{Hole, HoleReason, Line, MpegTsSegment, RecordedSegment};
 use super::log::{HEADER_BYTES, Header, Kind, Piece};
 use super::names::{Session, SessionObject, StoredObject};
 use super::upload::{Outcome, Permission, Uploads};
@@ -86,6 +87,8 @@ pub struct LogFailed;
 pub enum Event {
     /// Segments are not recorded.
     Hole(StreamName, Hole),
+    /// A recording cannot be had as MPEG-TS, or no longer; why.
+    NoMpegTs(StreamName, String),
     /// The store refuses an object, which is given up after some attempts.
     Refused(StoredObject),
     /// All of a recording is in the store; whether a start had found it unfinished.
@@ -128,6 +131,8 @@ struct Item {
     line: Option<Box<RecordedSegment>>,
     /// A part of the index that the disk did not take.
     memory: Option<Box<InMemory>>,
+    /// What the index will say of a segment of MPEG-TS.
+    mpeg_ts: Option<MpegTsSegment>,
 }
 
 /// A part of the index that is in no file: it goes to the store from here, and what it tells of stays in the log until it is there.
@@ -154,6 +159,7 @@ impl Item {
             is_gone: false,
             line: None,
             memory: None,
+            mpeg_ts: None,
         }
     }
 }
@@ -358,6 +364,9 @@ impl Spool {
     ) {
         let Some(recording) = self.recordings.get_mut(&number) else { return };
         recording.tracks.insert((rendition, track.epoch), track.clone());
+        if let Some(rows) = &mut recording.mpeg_ts {
+            rows.add_header(rendition, track.epoch, bytes.clone());
+        }
         recording.unwritten.push((rendition, track, bytes));
         // Where it fails, it is written with the next part.
         let _ = self.write_inits(number, now, log);
@@ -421,6 +430,7 @@ impl Spool {
         for rendition in recording.open.keys().copied().collect::<Vec<_>>() {
             self.close_segment(number, rendition, now, log);
         }
+        self.write_mpeg_ts(number, true, now, log);
         let Some(recording) = self.recordings.get_mut(&number) else { return };
         recording.ended = Some(utc);
         let is_settled = recording.waiting == 0 && recording.index_waiting == 0;
@@ -449,11 +459,14 @@ const fn stored_code(object: SessionObject) -> (u32, Option<RenditionName>, u64)
         SessionObject::Segment { rendition, segment } => (2, Some(rendition), segment),
         SessionObject::Index { part } => (INDEX_CODE, None, part as u64),
         SessionObject::Poster => (4, None, 0),
+        SessionObject::MpegTs { segment } => (5, None, segment),
     }
 }
 
 #[cfg(test)]
 mod fault_tests;
+#[cfg(test)]
+mod mpeg_ts_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

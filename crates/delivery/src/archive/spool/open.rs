@@ -190,8 +190,14 @@ impl Spool {
         now: Time,
         log: &mut dyn Log,
     ) {
+        self.close_open(number, rendition, now, log);
+        self.write_mpeg_ts(number, false, now, log);
+    }
+
+    fn close_open(&mut self, number: u64, rendition: RenditionName, now: Time, log: &mut dyn Log) {
         let Some(open) = self.recordings.get(&number).and_then(|it| it.open.get(&rendition)) else { return };
         let (segment, pieces) = (open.segment.clone(), log::write_pieces(&open.pieces));
+        let (segment_number, epoch) = (segment.number, segment.epoch);
         if let Some(recording) = self.recordings.get_mut(&number) {
             recording.has_come_to(rendition, &segment);
         }
@@ -212,7 +218,11 @@ impl Spool {
             let mut item = Item::new(number, object, record, segment.bytes, now);
             item.oldest_file = oldest_file;
             item.line = (self.items.len() < LINES_MAX).then(|| Box::new(segment));
-            return self.insert_item(open.id, item);
+            self.insert_item(open.id, item);
+            if let Some(rows) = self.recordings.get_mut(&number).and_then(|it| it.mpeg_ts.as_mut()) {
+                rows.add(rendition, epoch, segment_number);
+            }
+            return;
         }
         self.unpin(open.id);
         let timescale = self.timescale(number, rendition, segment.epoch);

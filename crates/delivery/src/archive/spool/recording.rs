@@ -1,5 +1,6 @@
 //! What the spool knows of a recording that goes on, or of which something waits.
 
+use super::mpeg_ts::Rows;
 use super::open::OpenSegment;
 use super::{INDEX_INTERVALS, LogFailed};
 use crate::archive::index::{Line, PART_BYTES, Part, PartWriter, RecordedSegment};
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// What stands for a rendition where a record of a part of the index tells of a segment of MPEG-TS: none has this name.
+pub(super) const MPEG_TS: &str = "ts";
 /// Bytes of a line of the index, roughly.
 const LINE_BYTES: usize = 256;
 /// What could not be written is tried again so much later.
@@ -56,6 +59,8 @@ pub(super) struct Recording {
     pub(super) is_recovered: bool,
     pub(super) span: Option<(Utc, Utc)>,
     pub(super) bytes: u64,
+    /// What is made as MPEG-TS, too, where that is asked for.
+    pub(super) mpeg_ts: Option<Rows>,
 }
 
 /// What a file says of a recording that goes on in it.
@@ -98,6 +103,7 @@ impl Recording {
             is_recovered: false,
             span: None,
             bytes: 0,
+            mpeg_ts: None,
         }
     }
 
@@ -127,17 +133,27 @@ impl Recording {
         (serde_json::to_string(&line).unwrap_or_default(), Bytes::from(lines))
     }
 
+    /// How many lines the next part of its index may have: those before the first one of a segment that is still needed.
+    pub(super) fn writable(&self) -> usize {
+        let is_needed = |pending: &PendingLine| match (&pending.line, &self.mpeg_ts) {
+            (Line::Segment(_, segment), Some(rows)) => rows.needs(segment.number),
+            _ => false,
+        };
+        self.pending.iter().position(is_needed).unwrap_or(self.pending.len())
+    }
+
     /// Takes lines for the next part of its index: the part, the lines, and when the recording ended where this is the last part.
     pub(super) fn take_part(&mut self, is_last: bool) -> (Bytes, Vec<PendingLine>, Option<Utc>) {
         let mut writer = PartWriter::new(&self.name, self.session, self.next_part);
-        let mut count = 0;
-        while let Some(pending) = self.pending.get(count).filter(|_| !writer.is_full()) {
+        let (mut count, most) = (0, self.writable());
+        while let Some(pending) = self.pending.get(count).filter(|_| count < most && !writer.is_full()) {
             match &pending.line {
                 Line::Segment(rendition, segment) => {
                     if let Some(track) = self.tracks.get(&(*rendition, segment.epoch)) {
                         writer.add_segment(*rendition, track, segment);
                     }
                 }
+                Line::MpegTs(segment) => writer.add_mpeg_ts(*segment),
                 Line::Hole(hole) => writer.add_hole(hole),
                 Line::Track(..) | Line::Ended(_) => {}
             }
@@ -184,7 +200,7 @@ impl Recording {
     pub(super) fn tell_again(&mut self, part: Option<Part>, now: Time) {
         for line in part.into_iter().flat_map(|part| part.lines) {
             match line {
-                Line::Segment(..) | Line::Hole(_) => {
+                Line::Segment(..) | Line::MpegTs(_) | Line::Hole(_) => {
                     self.pending.push(PendingLine { item: None, line });
                     self.pending_since.get_or_insert(now);
                 }
@@ -245,6 +261,7 @@ pub(super) fn told_of(pending: &PendingLine) -> Option<(String, u64, u64)> {
     match &pending.line {
         Line::Segment(rendition, segment) => Some((rendition.to_string(), segment.number, segment.number)),
         Line::Hole(hole) => Some((hole.rendition.to_string(), hole.first, hole.last)),
+        Line::MpegTs(segment) => Some((MPEG_TS.to_owned(), segment.number, segment.number)),
         Line::Track(..) | Line::Ended(_) => None,
     }
 }

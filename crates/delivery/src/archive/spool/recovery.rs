@@ -5,6 +5,7 @@
 //! that are there, because of a damaged or missing file, the segments that nothing tells of become holes.
 
 use super::open::OpenSegment;
+use super::recording::MPEG_TS;
 use super::{File, INDEX_CODE, Item, Kind, Log, PARTS_IN_MEMORY_MAX, Recording, Spool, State, stored_code};
 use crate::archive::index::{Hole, HoleReason, Line, RecordedSegment};
 use crate::archive::log::{self, Header, Piece};
@@ -28,6 +29,8 @@ struct Found {
     stored: BTreeSet<(u32, Option<RenditionName>, u64)>,
     /// Segments that a part of the index tells of.
     told: BTreeSet<(RenditionName, u64)>,
+    /// The same of segments of MPEG-TS.
+    told_mpeg_ts: BTreeSet<u64>,
     /// Segments that have parts and no end, though others follow.
     left: BTreeSet<(RenditionName, u64)>,
     /// Holes that no part of the index told of when the newest file began.
@@ -94,6 +97,14 @@ impl Recovery {
                 }
                 found.stored.insert((header.part, rendition, header.number));
             }
+            (Kind::MpegTs, _) => {
+                let Ok(Some(Line::MpegTs(segment))) = Line::from_json(line) else { return };
+                let object = SessionObject::MpegTs { segment: segment.number };
+                let mut item = Item::new(number, object, record, segment.bytes, Time::ZERO);
+                item.mpeg_ts = Some(segment);
+                found.recording.bytes = found.recording.bytes.saturating_add(segment.bytes);
+                found.objects.insert(object, item);
+            }
             (Kind::Ended, _) => found.recording.ended = Some(Utc::from_nanos(header.number)),
             _ => {}
         }
@@ -107,6 +118,7 @@ impl Recovery {
             open: BTreeMap::new(),
             stored: BTreeSet::new(),
             told: BTreeSet::new(),
+            told_mpeg_ts: BTreeSet::new(),
             left: BTreeSet::new(),
             holes: Vec::new(),
         });
@@ -159,6 +171,8 @@ impl Recovery {
                         let hole = recording.lost(rendition, segment, item.line.as_deref());
                         holes.push((number, hole, item.bytes));
                     }
+                    SessionObject::MpegTs { segment } if found.told_mpeg_ts.contains(&segment) => {}
+                    SessionObject::MpegTs { .. } if is_stored => settled.push(item),
                     _ if is_stored => {}
                     _ => waiting.push(item),
                 }
@@ -284,6 +298,9 @@ impl Found {
         let Ok(told) = serde_json::from_str::<super::IndexLine>(line) else { return };
         self.recording.is_indexed |= told.is_last;
         for (rendition, first, last) in told.segments {
+            if rendition == MPEG_TS && self.told_mpeg_ts.len() < TOLD_MAX {
+                self.told_mpeg_ts.insert(first);
+            }
             let Ok(rendition) = rendition.parse() else { continue };
             let room = TOLD_MAX.saturating_sub(self.told.len());
             self.told.extend((first..=last).take(room).map(|number| (rendition, number)));
@@ -308,11 +325,17 @@ impl Recording {
 impl Spool {
     /// A segment is in the store, and no part of the index tells of it.
     fn settle_recovered(&mut self, item: Item, now: Time) {
-        let (number, line) = (item.recording, item.line.clone());
-        let (SessionObject::Segment { rendition, .. }, Some(line)) = (item.object, line) else { return };
+        let number = item.recording;
+        let line = match (item.object, &item.line, item.mpeg_ts) {
+            (SessionObject::Segment { rendition, .. }, Some(line), _) => {
+                Line::Segment(rendition, (**line).clone())
+            }
+            (SessionObject::MpegTs { .. }, _, Some(segment)) => Line::MpegTs(segment),
+            _ => return,
+        };
         let id = self.next_id();
         self.insert_item(id, item);
-        self.add_line(number, Some(id), Line::Segment(rendition, *line), now);
+        self.add_line(number, Some(id), line, now);
     }
 
     /// All that was found has ended; what is open of it ends with its last whole part.

@@ -139,6 +139,11 @@ impl Spool {
             (SessionObject::Segment { rendition, .. }, Some(line)) => {
                 self.add_line(number, Some(id), Line::Segment(rendition, line), now);
             }
+            (SessionObject::MpegTs { .. }, _) => {
+                if let Some(segment) = self.items.get(&id).and_then(|item| item.mpeg_ts) {
+                    self.add_line(number, Some(id), Line::MpegTs(segment), now);
+                }
+            }
             _ => {
                 let item = self.remove_item(id);
                 for told in item.and_then(|item| item.memory).into_iter().flat_map(|memory| memory.told) {
@@ -214,7 +219,8 @@ impl Spool {
         log: &mut dyn Log,
     ) -> Result<(), LogFailed> {
         while let Some(recording) = self.recordings.get_mut(&number) {
-            if (recording.is_indexed || !is_last) && recording.pending.is_empty() {
+            let is_nothing = recording.pending.is_empty() && (recording.is_indexed || !is_last);
+            if is_nothing || !recording.pending.is_empty() && recording.writable() == 0 {
                 break;
             }
             let part = recording.next_part;

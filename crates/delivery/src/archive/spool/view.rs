@@ -49,6 +49,9 @@ impl Spool {
                     SessionObject::Segment { rendition, .. } if item.state != State::Stored => {
                         lines.extend(self.line_of(id, log).map(|line| Line::Segment(rendition, line)));
                     }
+                    SessionObject::MpegTs { .. } if item.state != State::Stored => {
+                        lines.extend(item.mpeg_ts.map(Line::MpegTs));
+                    }
                     _ => {}
                 }
             }

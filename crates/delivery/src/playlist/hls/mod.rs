@@ -19,7 +19,7 @@ pub use iframes::iframes;
 pub use media::{MediaOptions, Report, media};
 pub use mpeg_ts::{mpeg_ts, mpeg_ts_variants};
 pub use multivariant::{language_of, multivariant};
-pub(crate) use recorded::{Listing, Run, recorded, recorded_iframes};
+pub(crate) use recorded::{Listing, Run, recorded, recorded_iframes, recorded_mpeg_ts};
 pub use reload::{BadDirective, Decision, Directives, decide};
 
 use super::Object;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 /// `EXT-X-VERSION`: durations are decimal numbers, and there is nothing newer in it (RFC 8216 §7).
-const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 3;
 
 /// Renders the playlist of the segments with numbers in `kept`. `None` where there are none of these.
 pub fn mpeg_ts(presentation: &Presentation, kept: RangeInclusive<u64>, carried: &Carried) -> Option<String> {

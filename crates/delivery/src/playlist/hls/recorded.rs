@@ -4,7 +4,8 @@ use super::iframes::write_keys;
 use super::media::write_segment;
 use super::{Before, VERSION, write_segment_head};
 use crate::packager::{Presentation, Rendition, RenditionName, Segment};
-use crate::playlist::date::seconds;
+use crate::playlist::date::{date_time, seconds};
+use crate::playlist::names::Object;
 use crate::playlist::query::Carried;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -83,8 +84,30 @@ pub(crate) fn recorded_iframes(runs: &[Run<'_>], listing: Listing<'_>) -> Option
     has_keys.then(|| end(out, listing))
 }
 
+/// Renders the playlist of segments of MPEG-TS: of runs, each with what stands in front of its addresses.
+pub(crate) fn recorded_mpeg_ts(runs: &[(String, Vec<Segment>)], listing: Listing<'_>) -> String {
+    let mut out = head_of(super::mpeg_ts::VERSION, listing);
+    let _ = writeln!(out, "#EXT-X-START:TIME-OFFSET={},PRECISE=YES", seconds(listing.begin));
+    for ((base, segments), at) in runs.iter().zip(0..) {
+        if at > 0 {
+            out.push_str("#EXT-X-DISCONTINUITY\n");
+        }
+        for segment in segments {
+            let _ = writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", date_time(segment.program_date_time));
+            let object = Object::TransportSegment { segment: segment.number };
+            let carried = listing.carried;
+            let _ = writeln!(out, "#EXTINF:{},\n{base}{object}{carried}", seconds(segment.duration_time()));
+        }
+    }
+    end(out, listing)
+}
+
 fn head(listing: Listing<'_>) -> String {
-    let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
+    head_of(VERSION, listing)
+}
+
+fn head_of(version: u32, listing: Listing<'_>) -> String {
+    let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
     let _ = writeln!(out, "#EXT-X-TARGETDURATION:{}", listing.target_secs);
     out.push_str("#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-DISCONTINUITY-SEQUENCE:0\n");
     let kind = if listing.is_event { "EVENT" } else { "VOD" };

@@ -1,6 +1,6 @@
 //! Access units in, transport packets out, at once.
 //!
-//! One program: PMT on PID 0x1000, video on 0x100, audio on 0x101. The clock (PCR) stands in the first packet of
+//! One program: PMT on PID 0x1000, video on 0x100, audio on 0x101, further sounds behind it. The clock (PCR) stands in the first packet of
 //! each video unit, or of each audio unit where there is no video.
 //!
 //! # Pictures by the slice
@@ -21,6 +21,7 @@
 //! capture times within a packet's time, and behind large pictures.
 
 mod added;
+mod sounds;
 
 use super::Error;
 use super::constant_rate::ConstantRate;
@@ -158,6 +159,8 @@ struct Stream {
 pub struct Muxer {
     video: Option<Stream>,
     audio: Option<Stream>,
+    /// Further sounds.
+    further: Vec<Stream>,
     settings: MuxSettings,
     map_pid: u16,
     program: Pmt,
@@ -237,6 +240,7 @@ impl Muxer {
         Ok(Muxer {
             video,
             audio,
+            further: Vec::new(),
             settings,
             map_pid,
             program,

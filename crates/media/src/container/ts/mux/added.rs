@@ -2,7 +2,7 @@
 
 use super::{AudioFormat, MuxSettings, Muxer};
 use crate::access_unit::Codec;
-use crate::container::ts::Error;
+use crate::container::ts::{ElementaryStream, Error};
 
 impl Muxer {
     /// Adds pictures or sound to a program that has none: the tables in front of the next unit have another version (ISO/IEC 13818-1
@@ -35,6 +35,8 @@ impl Muxer {
                 *stream = known.clone();
             }
         }
+        let is_further = |stream: &&ElementaryStream| self.further.iter().any(|it| it.pid == stream.pid);
+        added.program.streams.extend(self.program.streams.iter().filter(is_further).cloned());
         added.pmt.clear();
         added.program.write(&mut added.pmt);
         self.video = self.video.take().or(added.video);
