@@ -1,5 +1,9 @@
 //! A connection, once both ends have agreed: packets in and out, acknowledgements, the round trip, keys, the end (§3.2, §4.10).
 
+mod contest;
+
+pub use contest::Life;
+
 use super::crypto::Keys;
 use super::handshake::Handshake;
 use super::packet::{Control, Data, Kind, Packet, parse_losses, word};
@@ -160,6 +164,8 @@ pub struct Connection {
     /// One that acknowledges nothing of what it was sent is gone after this, beside the time that it may wait for a lost packet.
     unacknowledged: Duration,
     spoke: Time,
+    /// Since when another one asks for the peer's place.
+    contested: Option<Time>,
     ended: Option<Ended>,
     /// The number of our first packet.
     first: Sequence,
@@ -253,6 +259,7 @@ impl Connection {
             idle: PEER_IDLE,
             unacknowledged: PEER_IDLE,
             spoke: now,
+            contested: None,
             ended: None,
             first: own_sequence,
             response,
@@ -459,6 +466,12 @@ impl Connection {
         if !has_news && self.acks.kept.is_empty() {
             return;
         }
+        self.send_ack(now);
+    }
+
+    /// Sends a full acknowledgement, which the peer answers.
+    fn send_ack(&mut self, now: Time) {
+        let next = self.receiver.acknowledged();
         self.acks.number = self.acks.number.wrapping_add(1).max(1);
         (self.acks.told, self.acks.since_told) = (next, 0);
         if self.acks.kept.len() >= ACKS_KEPT {
