@@ -3,7 +3,7 @@
 //! ```text
 //! packets ─► Reorder ─► an assembler by payload format ─► CodedUnit ─► Timeline ─► PTS, DTS, capture time
 //!                       H.264 (RFC 6184), H.265 (RFC 7798), AV1, AAC (RFC 3640), LATM (RFC 6416),
-//!                       Opus (RFC 7587), MPEG audio (RFC 2250), L16 and L24 (RFC 3551, RFC 3190)
+//!                       Opus (RFC 7587), MPEG audio (RFC 2250), L16 and L24 (RFC 3551, RFC 3190), G.711 (RFC 3551)
 //! AccessUnit ─► Packetizer ─► packets
 //! ```
 //! A picture ends with its marker bit, or where the time stamp changes: cameras forget either. A loss damages the unit that it
@@ -18,6 +18,7 @@ mod decode_order;
 mod format;
 mod latm;
 mod nal;
+mod narrow;
 mod packetize;
 mod parameter_sets;
 mod sound;
@@ -39,6 +40,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, Time};
 use latm::LatmAssembler;
 use nal::NalAssembler;
+use narrow::NarrowAssembler;
 use sound::{MpegAudioAssembler, OpusAssembler, PcmAssembler};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -53,7 +55,7 @@ pub struct CodedUnit {
     pub codec: Codec,
     /// The coded bytes in the form that [`Codec`] names.
     pub data: Bytes,
-    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is above 2³².
+    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is at least 2³², less what a filter lags behind.
     pub timestamp: u64,
     /// When it is decoded, by the same clock; RTP does not carry that, and it is concluded from the order of pictures.
     pub decode_timestamp: u64,
@@ -130,6 +132,7 @@ enum Assembler {
     Opus(OpusAssembler),
     MpegAudio(MpegAudioAssembler),
     Pcm(PcmAssembler),
+    Narrow(Box<NarrowAssembler>),
 }
 
 impl Assembler {
@@ -142,6 +145,7 @@ impl Assembler {
             Assembler::Opus(assembler) => assembler.push(piece, out),
             Assembler::MpegAudio(assembler) => assembler.push(piece, out),
             Assembler::Pcm(assembler) => assembler.push(piece, out),
+            Assembler::Narrow(assembler) => assembler.push(piece, out),
         }
     }
 
