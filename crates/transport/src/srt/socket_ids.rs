@@ -3,8 +3,8 @@
 //! ```text
 //! handshake: peer's id ──permutation──► our id          a later process: our id ──inverse──► peer's id ──► SHUTDOWN
 //! ```
-//! A peer whose server was killed goes on sending to an id that the next process does not know. SRT has no message for that, so the
-//! reference waits for five seconds until it gives such a connection up. Here our id of a connection is a keyed permutation of the
+//! The peer of a server that was killed goes on sending to an id that the next process does not know. SRT has no message for that, so
+//! the reference waits for five seconds until it gives such a connection up. Here our id of a connection is a keyed permutation of the
 //! peer's. A process with the same key computes the peer's id from a packet for a connection that it does not have, and answers with
 //! the SHUTDOWN (§3.2.7) that the former process could not send. This is what QUIC calls a stateless reset (RFC 9000 §10.3).
 

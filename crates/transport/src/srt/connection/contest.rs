@@ -2,7 +2,7 @@
 //!
 //! A program that is killed says nothing, and its connection is given up after [`PEER_IDLE`](super::super::PEER_IDLE). When it has
 //! been started again within that time it asks for what its dead connection still has. So the old peer is asked: it answers any full
-//! acknowledgement (§3.2.4, §3.2.6), whether it sends or not.
+//! acknowledgement (§3.2.4, §3.2.8), whether it sends or not.
 
 use super::Connection;
 use glassline_media::Time;
