@@ -40,6 +40,7 @@ mod encode_quality;
 mod event;
 mod experiment;
 mod fade;
+mod fetched_by_doors;
 mod flight;
 mod flv_packaged;
 mod forward;
