@@ -106,11 +106,16 @@ pub fn run(data: &[u8]) {
                         to != from || answer.len() <= datagram.len(),
                         "no answer is longer than its question"
                     );
-                    // A peer that answers such an answer is not answered again.
+                    let is_reset = answer.starts_with(&[0x80, 5]);
+                    ends.now += Duration::from_millis(100);
                     ends.listener.handle_datagram(ends.now, from, &answer);
+                    assert!(
+                        !is_reset || ends.listener.poll_answer().is_none(),
+                        "an answer to an answer has no end"
+                    );
                 }
                 if let Some((_, connection)) = ends.listener.connection(ends.socket) {
-                    connection.contest(ends.now);
+                    connection.contest(from, ends.now);
                 }
             }
             4 => {

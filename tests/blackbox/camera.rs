@@ -33,7 +33,8 @@ pub(super) struct Habits {
     pub(super) clock_ahead_s: Option<i64>,
 }
 
-/// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and a description of sound that no one carries (G.722).
+/// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and a description of sound
+/// that is not carried (G.722).
 pub(super) struct Camera {
     pub(super) address: String,
     requests: Arc<Mutex<Vec<String>>>,

@@ -8,8 +8,9 @@ use glassline_test_support::wait::until;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// libsrt gives a silent connection up after five seconds: what ends before that was told so.
-const BEFORE_LIBSRT_GIVES_UP: Duration = Duration::from_millis(4800);
+/// From a kill to the stream that goes on, with two seconds for that, and one for programs that start on a busy machine. libsrt by
+/// itself gives a silent connection up after five.
+const HEALED: Duration = Duration::from_secs(3);
 
 /// Twenty seconds of pictures.
 fn clip(scratch: &Scratch) -> String {
@@ -66,7 +67,7 @@ fn peers_by_srt_hear_from_the_next_server_that_the_one_before_was_killed() {
     });
     eprintln!("the publisher has ended {first:?} after the server, the reader {other:?}");
     for took in [first, other].into_iter().flatten() {
-        assert!(took < BEFORE_LIBSRT_GIVES_UP, "{took:?}");
+        assert!(took < HEALED, "{took:?}");
     }
     until("both are counted", || server.metrics().sum("glassline_srt_resets_total", "") >= 2.0);
     let _publisher = ffmpeg(&clip, &["-f", "mpegts"], &to);
@@ -119,7 +120,9 @@ fn a_publisher_that_was_killed_gets_its_name_back() {
             server.count(name, "bytes_in") > before + 20_000
                 && server.stream(name).and_then(address).is_some()
         });
-        eprintln!("{name}: the stream goes on {:?} after its publisher was killed", killed.elapsed());
+        let took = killed.elapsed();
+        eprintln!("{name}: the stream goes on {took:?} after its publisher was killed");
+        assert!(took < HEALED, "{name}: {took:?}");
     }
 }
 
@@ -150,12 +153,15 @@ fn what_is_called_by_srt_and_starts_again_is_called_again() {
         let source = server.stream("stage").map(|stream| stream["source"].clone()).unwrap_or_default();
         source["failures"].as_u64() > Some(0) && source["state"] == "live"
     });
-    eprintln!("the source is called again {:?} after it was killed", killed.elapsed());
+    let of_source = killed.elapsed();
+    eprintln!("the source is called again {of_source:?} after it was killed");
     output.kill();
     let killed = Instant::now();
     let (_output, before) = (transmit(&listens, &out), bytes(&out));
     until("the output goes on", || bytes(&out) > 20_000 && bytes(&out) != before);
-    eprintln!("the output goes on {:?} after it was killed", killed.elapsed());
+    let of_output = killed.elapsed();
+    eprintln!("the output goes on {of_output:?} after it was killed");
+    assert!(of_source < HEALED && of_output < HEALED, "{of_source:?}, {of_output:?}");
     // What is noticed by silence alone is told in other words.
     let said = server.process.output();
     assert!(said.contains("source is not there: the peer has begun anew"), "{said}");

@@ -42,7 +42,7 @@ impl Tracks {
         let (mut kinds, mut left_out) = (Kinds::default(), None);
         for (number, format) in formats.enumerate() {
             #[cfg(feature = "opus")]
-            let encoded = tracks.encode(number, format);
+            let encoded = tracks.encode(number, format, now);
             #[cfg(not(feature = "opus"))]
             let encoded = None;
             let format = encoded.or(format.audio()).map_or(Format::Pictures(format.codec()), Format::Sound);
@@ -58,11 +58,11 @@ impl Tracks {
 
     /// What a track becomes that is encoded anew; `None` of others.
     #[cfg(feature = "opus")]
-    fn encode(&mut self, number: usize, format: &coded::Format) -> Option<AudioFormat> {
+    fn encode(&mut self, number: usize, format: &coded::Format, now: Time) -> Option<AudioFormat> {
         if !format.is_narrow() {
             return None;
         }
-        match Telephone::new() {
+        match Telephone::new(now) {
             Ok(telephone) => {
                 self.telephones.push((number, telephone));
                 Some(Telephone::FORMAT)
@@ -78,7 +78,7 @@ impl Tracks {
     pub(crate) fn push(&mut self, number: usize, placed: Placed, now: Time) {
         #[cfg(feature = "opus")]
         if let Some((_, telephone)) = self.telephones.iter_mut().find(|(of, _)| *of == number) {
-            for unit in telephone.encode(&placed.unit) {
+            for unit in telephone.encode(&placed.unit, now) {
                 self.assembler.push(id(number), unit, None, now);
             }
             return;

@@ -74,7 +74,7 @@ impl Calling {
             return;
         }
         self.ask_at = now + ASK_EVERY;
-        let is_gone = connection.contest(now) == Life::Gone;
+        let is_gone = connection.contest(to, now) == Life::Gone;
         let unacknowledged = connection.unacknowledged_bytes();
         if let Some(again) = self.again.take_if(|again| is_gone && again.is_answered()) {
             (self.caller, self.replaced) = (again, Some(unacknowledged));
@@ -124,7 +124,7 @@ impl Listening {
                 let life = match () {
                     // It has lost the connection that it had.
                     () if is_same(remote, request.from) => Life::Gone,
-                    () if remote.ip() == request.from.ip() => connection.contest(now),
+                    () if remote.ip() == request.from.ip() => connection.contest(request.from, now),
                     () => Life::There,
                 };
                 (life, connection.unacknowledged_bytes())

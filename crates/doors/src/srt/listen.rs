@@ -14,7 +14,7 @@ use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_media::Time;
 use glassline_streams::status::PeerStatus;
 use glassline_transport::srt::{
-    Connection, Handled, Life, Listener, PEER_IDLE, Rejection, Request, Settings,
+    Connection, Handled, LATENCY_MAX, Life, Listener, PEER_IDLE, Rejection, Request, Settings,
 };
 use glassline_transport::srtla::{self, Groups};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -192,8 +192,9 @@ impl Drop for Listening {
     }
 }
 
-/// A listener that tells peers of an earlier process of this machine's that their connections are over. Ids of sockets, which follow
-/// from the boot's id, need no more secrecy than that: one that knows the peer's own id can end its connection without the secret.
+/// A listener that tells peers of an earlier process of this machine's that their connections are over. The secret is the boot's id,
+/// which each user of the machine can read. One that knows it learns nothing of use: to have a connection ended it needs the peer's
+/// own id and address, and with these a SHUTDOWN in the server's name does the same.
 ///
 /// # Errors
 /// The system has no random bytes.
@@ -409,9 +410,10 @@ impl Worker {
     /// A caller would publish a name that a peer of the same address has: where that is gone, it gives the name up. Returns whether the
     /// caller has to ask again, since that is not known yet.
     fn contest(&mut self, now: Time, peer: SocketAddr, asked: &Asked) -> bool {
+        let (outlet, own) = (&self.outlet, self.outlet.addresses(peer, now));
         let is_holder = |guest: &Guest| {
             let is_of_name = guest.session.publishes() && guest.session.name() == asked.name();
-            is_of_name && guest.remote.ip() == peer.ip()
+            is_of_name && outlet.addresses(guest.remote, now).iter().any(|address| own.contains(address))
         };
         let holder = self.sessions.iter_mut().find(|(_, guest)| is_holder(guest));
         let Some((socket, guest)) = holder.filter(|_| !asked.takes_over()) else { return false };
@@ -421,10 +423,12 @@ impl Worker {
         }
         let Some((_, connection)) = self.listener.connection(socket) else { return false };
         guest.is_dirty = true;
-        match connection.contest(now) {
+        match connection.contest(peer, now) {
             Life::There => false,
             Life::Asked => true,
             Life::Gone => {
+                // What is held back of it goes out at once: it would be lost with the connection.
+                guest.session.work(connection, &mut self.buffer, now + LATENCY_MAX);
                 self.end(socket, "was gone and came again");
                 false
             }

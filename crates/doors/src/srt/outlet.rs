@@ -5,7 +5,7 @@ use glassline_media::Time;
 use glassline_streams::status::PeerFigure;
 use glassline_transport::srt::Connection;
 use glassline_transport::srtla::{Groups, LinkFigures};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// By which way datagrams leave.
 pub(super) struct Outlet {
@@ -15,6 +15,14 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
+    /// The IP addresses from which the peer `of` sends.
+    pub(super) fn addresses(&self, of: SocketAddr, now: Time) -> Vec<IpAddr> {
+        match &self.groups {
+            None => vec![of.ip()],
+            Some(groups) => groups.figures(of, now).iter().map(|link| link.address.ip()).collect(),
+        }
+    }
+
     /// Sends one datagram, or several of one size. What the socket does not take is lost, as on the way.
     pub(super) fn send(&self, remote: SocketAddr, datagrams: &[u8], segment_bytes: usize) {
         let send = |to| {

@@ -5,17 +5,20 @@ use super::session::Asked;
 use crate::arrival::Awaited;
 use crate::entrance::Entrance;
 use glassline_media::Time;
+use glassline_streams::presence::subscriber;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a caller waits for its stream: less than the three seconds after which it gives up, with a round trip left for the answer.
-const PATIENCE: Duration = Duration::from_millis(2500);
+/// How long a caller waits for its stream: less than the three seconds after which it gives up, with the time to ask again, and with
+/// round trips for the handshake and the answer left.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A caller that did not come again is forgotten so long after its time.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
-/// Callers that wait at once.
+/// Callers that wait at once, and those of them in one network.
 const WAITING_MAX: usize = 256;
+const WAITING_OF_NETWORK: usize = 32;
 
 /// Viewers of streams that are being fetched from other servers.
 #[derive(Default)]
@@ -30,22 +33,27 @@ impl Waiting {
         asked: &Asked,
         now: Time,
     ) -> bool {
-        if let Some(awaited) = self.0.get(&from) {
-            if awaited.is_of(asked.name()) && awaited.is_on_its_way(server, now) {
-                return true;
-            }
-            // It is there, or will not come in time: the caller is told which.
-            let is_settled = awaited.is_of(asked.name());
-            self.0.remove(&from);
-            if is_settled {
-                return false;
-            }
+        if let Some(awaited) = self.0.get(&from).filter(|awaited| awaited.is_of(asked.name())) {
+            // Where it is there, or will not come in time, the caller is told which.
+            return awaited.is_on_its_way(server, now) || {
+                self.0.remove(&from);
+                false
+            };
         }
-        self.0.retain(|_, awaited| now < awaited.until() + FORGOTTEN_AFTER);
-        if self.0.len() >= WAITING_MAX {
+        let Some(awaited) = Awaited::begin(server, &asked.client(), asked.name(), PATIENCE) else {
             return false;
+        };
+        if self.has_room(from, now) {
+            self.0.insert(from, awaited);
         }
-        let awaited = Awaited::begin(server, &asked.client(), asked.name(), PATIENCE);
-        awaited.is_some_and(|awaited| self.0.insert(from, awaited).is_none())
+        // Without room it is not answered either: it may have room when it asks again, and the stream is on its way.
+        true
+    }
+
+    fn has_room(&mut self, from: SocketAddr, now: Time) -> bool {
+        self.0.retain(|_, awaited| now < awaited.until() + FORGOTTEN_AFTER);
+        let network = subscriber(from.ip());
+        let of_network = self.0.keys().filter(|address| subscriber(address.ip()) == network);
+        self.0.len() < WAITING_MAX && of_network.count() < WAITING_OF_NETWORK
     }
 }

@@ -2,6 +2,7 @@
 
 mod contest;
 
+use contest::Contest;
 pub use contest::Life;
 
 use super::crypto::Keys;
@@ -164,8 +165,8 @@ pub struct Connection {
     /// One that acknowledges nothing of what it was sent is gone after this, beside the time that it may wait for a lost packet.
     unacknowledged: Duration,
     spoke: Time,
-    /// Since when another one asks for the peer's place.
-    contested: Option<Time>,
+    /// The question whether the peer is there.
+    contest: Option<Contest>,
     ended: Option<Ended>,
     /// The number of our first packet.
     first: Sequence,
@@ -259,7 +260,7 @@ impl Connection {
             idle: PEER_IDLE,
             unacknowledged: PEER_IDLE,
             spoke: now,
-            contested: None,
+            contest: None,
             ended: None,
             first: own_sequence,
             response,
@@ -363,6 +364,7 @@ impl Connection {
                     let (_, left) = self.acks.kept[at];
                     self.acks.kept.drain(..=at);
                     self.rtt.note(now.since(left));
+                    self.contest.iter_mut().for_each(|contest| contest.handle_answer(number));
                 }
             }
             Kind::LossReport => {

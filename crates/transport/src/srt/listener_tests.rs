@@ -196,7 +196,7 @@ fn what_is_told_to_peers_of_former_connections_is_short_and_rare() {
         listener.handle_datagram(at(6000) + Duration::from_micros(u64::from(number)), from, &keep_alive);
         while listener.poll_answer().is_some() {}
     }
-    assert_eq!(listener.resets(), 2 + 128);
+    assert_eq!(listener.resets(), 2 + 256);
 }
 
 #[test]

@@ -27,8 +27,8 @@ const WALK_MAX: usize = 64;
 /// Within this time an address with its port is answered once.
 const RESET_APART: Duration = Duration::from_millis(100);
 /// Answers within that time, and those of them to one network.
-const RESETS_MAX: usize = 128;
-const RESETS_OF_NETWORK: usize = 64;
+const RESETS_MAX: usize = 256;
+const RESETS_OF_NETWORK: usize = 32;
 
 /// A keyed permutation of socket ids.
 pub(super) struct SocketIds(hmac::Key);

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Viewers at once, and publishers: one thread serves all, and neither takes the other's room.
 const VIEWERS_MAX: usize = 1024;
 const PUBLISHERS_MAX: usize = 256;
-/// How long a viewer waits for a stream that is fetched from another server: players wait for five seconds at least for an answer.
+/// How long a viewer waits for a stream that is fetched from another server to begin; its tracks are then waited for as for any viewer.
 const FETCH_TIME: Duration = Duration::from_secs(4);
 /// How often it is looked for meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

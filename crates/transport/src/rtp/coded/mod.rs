@@ -55,7 +55,8 @@ pub struct CodedUnit {
     pub codec: Codec,
     /// The coded bytes in the form that [`Codec`] names.
     pub data: Bytes,
-    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is at least 2³², less what a filter lags behind.
+    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is at least 2³², less what a
+    /// filter lags behind.
     pub timestamp: u64,
     /// When it is decoded, by the same clock; RTP does not carry that, and it is concluded from the order of pictures.
     pub decode_timestamp: u64,
@@ -85,6 +86,8 @@ struct Piece<'a> {
     marker: bool,
     /// Packets before it are missing, or it is the first one.
     is_after_loss: bool,
+    /// When it was taken out of the order.
+    now: Time,
 }
 
 /// What assemblers give.
@@ -163,6 +166,8 @@ impl Assembler {
 struct Order {
     next: Option<(u32, u16)>,
     timestamp: Option<u64>,
+    /// When packets came or were given up last.
+    now: Time,
 }
 
 impl Order {
@@ -176,7 +181,7 @@ impl Order {
             Some(newest) => newest.saturating_add_signed(distance(newest, wire, 32)),
         };
         self.timestamp = Some(timestamp);
-        Piece { payload, timestamp, marker: header.marker, is_after_loss }
+        Piece { payload, timestamp, marker: header.marker, is_after_loss, now: self.now }
     }
 }
 
@@ -251,6 +256,7 @@ impl Depacketizer {
             count(&mut self.other_type, 1);
             return Ok(false);
         }
+        self.order.now = now;
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         // The order holds whole datagrams, since marker and time stamp are needed when their turn comes.
         let mut take = |datagram: &[u8]| assemble(datagram, order, assembler, out);
@@ -279,7 +285,8 @@ impl Depacketizer {
         }
         // Its sender is another one than the one that is listened to, which is let go.
         self.finish();
-        (self.payload_type, self.order, self.described) = (self.described_type, Order::default(), None);
+        let order = Order { now: self.order.now, ..Order::default() };
+        (self.payload_type, self.order, self.described) = (self.described_type, order, None);
         true
     }
 
@@ -290,6 +297,7 @@ impl Depacketizer {
 
     /// Gives up packets that were waited for long enough.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.order.now = now;
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         self.reorder.handle_timeout(now, &mut |datagram: &[u8]| assemble(datagram, order, assembler, out));
     }

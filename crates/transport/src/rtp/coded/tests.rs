@@ -359,7 +359,37 @@ fn g_711_becomes_sound_of_st_302_on_its_own_clock() {
         assert_eq!(run.receiver.counters().malformed, 0);
         run.push(20_000, true, &[0; 5000]);
         assert_eq!(run.receiver.counters().malformed, 1);
+        // More than a unit of ST 302 has room for.
+        run.push(30_000, true, &[loud; 2185]);
+        let units = run.units();
+        assert_eq!(units.iter().map(|(at, _)| at + lag).collect::<Vec<_>>(), [30_000, 32_184]);
+        assert_eq!(units.iter().map(|(_, data)| read(data).len()).sum::<usize>(), 2185 * 6);
     }
+}
+
+#[test]
+fn g_711_that_comes_faster_than_its_time_is_refused() {
+    let mut run = Run::new(&format("PCMU", 8_000, 1, ""));
+    let taken = |run: &mut Run, millis: u64| {
+        for number in 0..3000u32 {
+            let header = Header {
+                marker: false,
+                payload_type: 96,
+                sequence: run.sequence,
+                timestamp: number * 160,
+                ssrc: 5,
+            };
+            let packet = [&header.write()[..], &[1; 160]].concat();
+            run.receiver.handle_packet(&packet, HOST, Time::from_millis(millis)).unwrap();
+            run.sequence = run.sequence.wrapping_add(1);
+        }
+        run.units().len()
+    };
+    // A second of it, and then twice the time that passes.
+    assert_eq!(taken(&mut run, 1000), 50);
+    assert_eq!(taken(&mut run, 1100), 10);
+    assert_eq!(run.receiver.counters().malformed, 6000 - 60);
+    assert_eq!(taken(&mut run, 90_000), 100, "what was not used is no reserve");
 }
 
 #[test]
