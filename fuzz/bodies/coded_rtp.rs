@@ -10,7 +10,7 @@ use glassline_transport::rtp::{Header, Settings};
 use glassline_transport::sdp::Encoding;
 use std::time::Duration;
 
-const FORMATS: [(&str, u8, &str); 10] = [
+const FORMATS: [(&str, u8, &str); 12] = [
     ("H264", 1, "sprop-parameter-sets=Z0IAH5WoFAFuQA==,aM48gA=="),
     ("H265", 1, "sprop-vps=QAE=;sprop-sps=QgE=;sprop-pps=RAE="),
     ("AV1", 1, ""),
@@ -25,6 +25,8 @@ const FORMATS: [(&str, u8, &str); 10] = [
     ("OPUS", 2, ""),
     ("MPA", 1, ""),
     ("L24", 2, ""),
+    ("PCMU", 1, ""),
+    ("PCMA", 1, ""),
 ];
 
 /// Takes the packets. Only panics, endless loops, lost count and broken bounds fail.
@@ -34,7 +36,7 @@ pub fn run(data: &[u8]) {
     let encoding = Encoding {
         payload_type: 96,
         name: name.to_owned(),
-        clock_hz: 48_000,
+        clock_hz: if name.starts_with("PCM") { 8_000 } else { 48_000 },
         channels,
         parameters: parameters.to_owned(),
     };

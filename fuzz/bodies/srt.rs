@@ -28,10 +28,12 @@ impl Ends {
         let settings = Settings { passphrase, ..Settings::default() };
         let now = Time::from_millis(1000);
         let from: SocketAddr = "192.0.2.1:4000".parse().expect("an address");
+        let mut listener = Listener::new(settings.clone(), 2, [2; 32], now);
+        listener.set_socket_secret(b"a secret");
         let mut ends = Ends {
             now,
-            caller: Caller::new(settings.clone(), "publish:a", from, [1; 32], now),
-            listener: Listener::new(settings, 2, [2; 32], now),
+            caller: Caller::new(settings, "publish:a", from, [1; 32], now),
+            listener,
             from,
             socket: 0,
             groups: Groups::new(200, [3; 32], now),
@@ -90,10 +92,31 @@ pub fn run(data: &[u8]) {
         let mut datagram = bytes.to_vec();
         match kind % 8 {
             // For the connection that there is, with the head of a packet that it may be.
-            0..=3 => {
+            0..=2 => {
                 datagram.resize(datagram.len().max(16), 0);
                 datagram[12..16].copy_from_slice(&ends.socket.to_be_bytes());
                 ends.listener.handle_datagram(ends.now, ends.from, &datagram);
+            }
+            // For one that there may have been in another process.
+            3 => {
+                let from = SocketAddr::from(([192, 0, 2, 7], 1));
+                ends.listener.handle_datagram(ends.now, from, &datagram);
+                while let Some((to, answer)) = ends.listener.poll_answer() {
+                    assert!(
+                        to != from || answer.len() <= datagram.len(),
+                        "no answer is longer than its question"
+                    );
+                    let is_reset = answer.starts_with(&[0x80, 5]);
+                    ends.now += Duration::from_millis(100);
+                    ends.listener.handle_datagram(ends.now, from, &answer);
+                    assert!(
+                        !is_reset || ends.listener.poll_answer().is_none(),
+                        "an answer to an answer has no end"
+                    );
+                }
+                if let Some((_, connection)) = ends.listener.connection(ends.socket) {
+                    connection.contest(from, ends.now);
+                }
             }
             4 => {
                 if let Handled::Request(request) =

@@ -33,7 +33,8 @@ pub(super) struct Habits {
     pub(super) clock_ahead_s: Option<i64>,
 }
 
-/// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and G.711.
+/// A camera made without any code of the product: H.264 of a picture each 10 ms, each with its number in it, and a description of sound
+/// that is not carried (G.722).
 pub(super) struct Camera {
     pub(super) address: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -43,7 +44,7 @@ pub(super) struct Camera {
 
 const SDP: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=cam\r\nc=IN IP4 0.0.0.0\r\na=control:*\r\nm=video 0 RTP/AVP 96\r\n\
     a=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;sprop-parameter-sets=Z0LAHtkDxWhAAAADAEAAAAwDxYuS,aMuMsg==\r\n\
-    a=control:trackID=1\r\na=recvonly\r\nm=audio 0 RTP/AVP 0\r\na=control:trackID=2\r\n";
+    a=control:trackID=1\r\na=recvonly\r\nm=audio 0 RTP/AVP 9\r\na=control:trackID=2\r\n";
 
 impl Camera {
     pub(super) fn start(habits: Habits) -> Arc<Camera> {

@@ -42,6 +42,7 @@ mod event;
 mod examples;
 mod experiment;
 mod fade;
+mod fetched_by_doors;
 mod flight;
 mod flv_packaged;
 mod forward;

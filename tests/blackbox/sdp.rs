@@ -202,7 +202,7 @@ fn bad_descriptions_are_refused_with_what_is_wrong_with_them() {
         ("hello".to_owned(), "no section"),
         ("m=video 5004 RTP/AVP 96\r\n".repeat(40), "sections"),
         ("a=x\r\n".repeat(20_000), "bytes"),
-        ("m=audio 5004 RTP/AVP 0\r\n".to_owned(), "PCMU has no place in MPEG-TS"),
+        ("m=audio 5004 RTP/AVP 9\r\n".to_owned(), "G722 has no place in MPEG-TS"),
         ("m=video 99999999999 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\n".to_owned(), "can be received"),
     ] {
         let (server, scratch, _) = receiving(&text);

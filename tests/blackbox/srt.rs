@@ -283,3 +283,28 @@ fn a_viewer_is_let_in_before_it_gets_anything() {
     }
     assert!(caller.connection().is_some(), "{:?}", caller.error());
 }
+
+/// The encoder is refused once and ends where another publisher has the name: what has it is gone, though.
+#[test]
+fn an_encoder_that_was_killed_gets_its_name_back() {
+    let scratch = Scratch::new("srt-killed");
+    let port = free_udp().port();
+    let (server, address) = server(
+        &scratch,
+        &format!("[stream.called]\nsource = 'srt://127.0.0.1:{port}?mode=listener&latency=20'\n"),
+    );
+    for (name, to) in [
+        ("hall", format!("srt://{address}?streamid=publish:hall&latency=20")),
+        ("called", format!("srt://127.0.0.1:{port}?latency=20")),
+    ] {
+        let mut encoder = start(&["encode", "test:64x64@25", &to]);
+        server.wait_for_pictures(name);
+        encoder.kill();
+        let before = server.count(name, "bytes_in");
+        let mut encoder = start(&["encode", "test:64x64@25", &to]);
+        until("the stream goes on", || {
+            assert!(encoder.ended().is_none(), "{name}: {}", encoder.output());
+            server.count(name, "bytes_in") > before + 20_000
+        });
+    }
+}

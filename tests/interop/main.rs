@@ -42,6 +42,7 @@ mod real_time;
 #[cfg(feature = "archive")]
 mod recordings;
 mod recovery;
+mod restarts;
 mod rtmp;
 mod rtsp;
 #[cfg(feature = "archive")]
@@ -53,6 +54,7 @@ mod send_fetched;
 mod slate;
 mod sound;
 mod srt;
+mod telephone;
 mod thumbnails;
 mod transport_segments;
 mod validity;

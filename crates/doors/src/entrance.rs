@@ -43,6 +43,10 @@ pub trait Entrance: Server {
     /// Whether a publisher may have `name`: no ladder is put under it, or it is asked to give way.
     fn make_way(&self, name: &StreamName, take_over: bool) -> bool;
 
+    /// Has the stream `name` fetched, which is not here, from another server that has it or may have it, as for a viewer over HTTP.
+    /// `None`: there is no such server.
+    fn fetch(&self, name: &StreamName) -> Option<Arc<dyn Arriving>>;
+
     /// The counts of viewers and publishers by address.
     fn presence(&self) -> &Presence;
 
@@ -57,6 +61,12 @@ pub trait Entrance: Server {
 
     /// Writes the line of the access log, where there is one.
     fn log(&self, visit: Visit);
+}
+
+/// A stream that is being fetched from another server.
+pub trait Arriving: Send + Sync {
+    /// Whether no server that was asked has it.
+    fn has_failed(&self) -> bool;
 }
 
 /// What a publisher may do.

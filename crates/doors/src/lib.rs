@@ -19,6 +19,7 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+mod arrival;
 mod crowd;
 pub mod entrance;
 pub mod forward;
@@ -36,6 +37,7 @@ mod testing;
 #[cfg(test)]
 mod testing_tls;
 pub mod tls_ends;
+mod tracks;
 pub mod webhook;
 pub mod wire;
 

@@ -21,6 +21,7 @@ pub mod ratio;
 pub mod samples;
 pub mod stamps;
 pub mod time;
+pub mod upsample;
 
 pub use access_unit::{AccessUnit, Codec};
 pub use audio::{AudioBlock, SampleFormat};

@@ -2,11 +2,24 @@
 
 use crate::access::Access;
 use crate::hub::Hub;
+use glassline_delivery::fill::Via;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, Secret, StreamName};
-use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
+use glassline_delivery::stream::Mux;
+use glassline_doors::entrance::{Arriving, Entrance, PublishLimits, Visit};
+use glassline_edge::Growing;
 use glassline_io::tls::{Session, TlsError};
-use glassline_streams::Live;
 use glassline_streams::presence::Presence;
+use glassline_streams::{Live, Whereabouts};
+use std::sync::Arc;
+
+/// A stream that requests wait for.
+struct Fetched(Arc<Growing>);
+
+impl Arriving for Fetched {
+    fn has_failed(&self) -> bool {
+        self.0.look(|object| object.is_over())
+    }
+}
 
 impl Entrance for Hub {
     fn check(&self, asked: &AccessRequest<'_>) -> Result<(), Refusal> {
@@ -28,6 +41,14 @@ impl Entrance for Hub {
 
     fn make_way(&self, name: &StreamName, take_over: bool) -> bool {
         self.ingests.make_way(name, take_over, self, self.clock.now())
+    }
+
+    fn fetch(&self, name: &StreamName) -> Option<Arc<dyn Arriving>> {
+        if matches!(self.whereabouts(name), Whereabouts::Away { .. }) {
+            return None;
+        }
+        let begins = self.demand(name, Mux::MpegTs, &Via::default(), self.clock.now())?;
+        Some(Arc::new(Fetched(begins)))
     }
 
     fn presence(&self) -> &Presence {

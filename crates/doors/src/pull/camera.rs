@@ -305,7 +305,7 @@ impl Camera {
             running.has_told = true;
             let is_told = self.retry.begin_live(context.now);
             let (source, streams) = (&self.retry.entry.source, &self.retry.entry.names);
-            let tracks = running.session.tracks().iter().map(|track| track.format.codec().name());
+            let tracks = running.session.tracks().iter().map(|track| track.format.name());
             let (tracks, lower) = (tracks.collect::<Vec<_>>().join(", "), running.session.lower());
             if is_told {
                 tracing::info!(%source, ?streams, %tracks, transport = ?lower, "source is live");

@@ -181,7 +181,7 @@ impl DescribedSource {
         }
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         let session = self.session(&described, context);
-        let tracks: Vec<_> = described.tracks.iter().map(|track| track.format.codec().name()).collect();
+        let tracks: Vec<_> = described.tracks.iter().map(|track| track.format.name()).collect();
         let (source, streams, tracks) =
             (&self.retry.entry.source, &self.retry.entry.names, tracks.join(", "));
         tracing::info!(%source, ?streams, %tracks, "waiting for packets");

@@ -71,10 +71,10 @@ fn a_file_that_is_not_there_is_waited_for_and_then_received_by() {
     let mut heard = Heard::of(None);
     assert!(matches!(heard.bench.status("a").state, SourceState::Waiting { retry_in: Some(_) }));
     assert!(heard.error().contains("a.sdp"), "{}", heard.error());
-    heard.scratch.write("a.sdp", "m=audio 5004 RTP/AVP 0\n");
+    heard.scratch.write("a.sdp", "m=audio 5004 RTP/AVP 9\n");
     heard.bench.later += Duration::from_secs(2);
     heard.handle_timeout();
-    assert!(heard.error().contains("PCMU has no place in MPEG-TS"), "{}", heard.error());
+    assert!(heard.error().contains("G722 has no place in MPEG-TS"), "{}", heard.error());
     heard.scratch.write("a.sdp", description(to));
     heard.bench.later += Duration::from_secs(2);
     heard.handle_timeout();

@@ -1,12 +1,13 @@
 //! From the units of a session's tracks to publisher slots, whatever protocol the session is of.
 //!
 //! ```text
-//! units ─► delivery::assemble ─► MPEG-TS ─► publisher slots
+//! units ─► tracks ─► MPEG-TS ─► publisher slots
 //! ```
 
 use super::publisher_slots::PublisherSlots;
 use super::table::{Note, PullEntry};
-use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
+use crate::tracks::Tracks;
+use glassline_delivery::assemble::Written;
 use glassline_media::Time;
 use glassline_streams::status::RtpCounts;
 use glassline_transport::rtp;
@@ -15,7 +16,7 @@ use glassline_transport::rtp::coded::{self, Placed, TrackCounters};
 /// The tracks of one session, merged.
 #[derive(Default)]
 pub(super) struct TrackFeed {
-    assembler: Option<Assembler>,
+    tracks: Option<Tracks>,
     /// Pictures and packets of them that were lost, as far as that is told.
     losses: u64,
 }
@@ -23,7 +24,7 @@ pub(super) struct TrackFeed {
 impl TrackFeed {
     /// Whether it knows the tracks.
     pub(super) fn is_open(&self) -> bool {
-        self.assembler.is_some()
+        self.tracks.is_some()
     }
 
     /// Begins with tracks in these formats. Fails, in words for people, where MPEG-TS does not carry one.
@@ -32,20 +33,11 @@ impl TrackFeed {
         formats: impl Iterator<Item = &'a coded::Format>,
         now: Time,
     ) -> Result<(), String> {
-        let mut assembler = Assembler::new();
-        let mut kinds = Kinds::default();
-        for (number, format) in formats.enumerate() {
-            let format = match format.audio() {
-                None => Format::Pictures(format.codec()),
-                Some(audio) => Format::Sound(audio),
-            };
-            kinds.pictures |= matches!(format, Format::Pictures(_));
-            kinds.sound |= matches!(format, Format::Sound(_));
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            assembler.declare(number, format, now).map_err(|error| error.to_string())?;
+        let (tracks, left_out) = Tracks::new(formats, now);
+        if let Some(words) = left_out {
+            return Err(words);
         }
-        assembler.expect(kinds, now);
-        self.assembler = Some(assembler);
+        self.tracks = Some(tracks);
         Ok(())
     }
 
@@ -63,9 +55,8 @@ impl TrackFeed {
 
     /// Takes a unit of track `track`.
     pub(super) fn push(&mut self, track: usize, placed: Placed, now: Time) {
-        if let Some(assembler) = &mut self.assembler {
-            let track = u16::try_from(track).unwrap_or(u16::MAX);
-            assembler.push(track, placed.unit, placed.captured, now);
+        if let Some(tracks) = &mut self.tracks {
+            tracks.push(track, placed, now);
         }
     }
 
@@ -77,9 +68,9 @@ impl TrackFeed {
         note: &mut Note,
         is_resumed: &mut bool,
     ) -> Result<bool, String> {
-        let Some(assembler) = &mut self.assembler else { return Ok(false) };
+        let Some(tracks) = &mut self.tracks else { return Ok(false) };
         let mut has_any = false;
-        while let Some(written) = assembler.poll() {
+        while let Some(written) = tracks.poll() {
             if !slots.are_taken() {
                 slots.acquire()?;
                 note.sessions += 1;
@@ -98,13 +89,13 @@ impl TrackFeed {
 
     /// When [`TrackFeed::handle_timeout`] has something to do.
     pub(super) fn poll_timeout(&self) -> Time {
-        self.assembler.as_ref().and_then(Assembler::poll_timeout).unwrap_or(Time::NEVER)
+        self.tracks.as_ref().and_then(Tracks::poll_timeout).unwrap_or(Time::NEVER)
     }
 
     /// Gives up waiting for tracks that do not come.
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        if let Some(assembler) = &mut self.assembler {
-            assembler.handle_timeout(now);
+        if let Some(tracks) = &mut self.tracks {
+            tracks.handle_timeout(now);
         }
     }
 }

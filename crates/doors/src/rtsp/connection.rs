@@ -1,20 +1,20 @@
 //! A connection at the door, from its first byte to its last.
 
-use super::query::parameter;
-use super::status::{Board, Entry, Figures, count};
+mod entering;
+
+use super::status::{Board, Figures, count};
 use super::viewer::{Look, Viewer};
-use crate::entrance::{Attendance, Client, Contribution, Entrance, Refused};
+use crate::entrance::{Contribution, Entrance};
 use crate::outgoing::Outgoing;
 use crate::rtp_ports;
+use crate::tracks::Tracks;
 use crate::wire::Wire;
-use glassline_delivery::assemble::{Assembler, Format, Kinds, Written};
-use glassline_delivery::policy::{
-    AccessRequest, Action, Caller, Credential, Protocol, Route, Secret, ShownToken, StreamName,
-};
+use entering::Wait;
+use glassline_delivery::assemble::Written;
+use glassline_delivery::policy::Protocol;
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::udp::{Inbox, Receiver};
 use glassline_media::{Time, Utc};
-use glassline_streams::status::PeerRole;
 use glassline_transport::rtsp::server::{Output, Role, ServerSession};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -34,9 +34,6 @@ const ANSWERS_MAX_BYTES: usize = 64 << 10;
 const DEAF_BYTES: usize = 16 << 20;
 /// How long a peer may take nothing of what waits for it.
 const DEAF_TIME: Duration = Duration::from_secs(20);
-/// Viewers at once, and publishers: one thread serves all, and neither takes the other's room.
-const VIEWERS_MAX: usize = 1024;
-const PUBLISHERS_MAX: usize = 256;
 /// How long a viewer that ends may take to read what was sent.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -101,6 +98,8 @@ struct Ports {
 #[derive(Debug)]
 enum Side {
     Nothing,
+    /// The stream that it would watch is being fetched.
+    Waits(Box<Wait>),
     Publishes(Box<Publication>),
     Watches(Box<Viewer>),
 }
@@ -110,7 +109,7 @@ enum Side {
 struct Publication {
     contribution: Contribution,
     /// From RECORD on.
-    assembler: Option<Assembler>,
+    tracks: Option<Tracks>,
     began: Time,
 }
 
@@ -305,7 +304,7 @@ impl Connection {
         while let Some(output) = self.session.poll_output() {
             match output {
                 Output::Send(bytes) => self.outgoing.push(bytes),
-                Output::Enter { role, name, query } => self.enter(role, &name, &query, context),
+                Output::Enter { role, name, query } => self.enter(role, &name, &query, true, context),
                 Output::OpenPorts { track, client } => self.open_ports(track, client, context),
                 Output::Begin(Role::Watch) => {
                     let in_datagrams = self.session.uses_datagrams();
@@ -336,87 +335,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Whether the client may do what it asks for.
-    fn enter(&mut self, role: Role, name: &str, query: &str, context: &mut Context<'_>) {
-        let (now, utc) = (context.now, context.utc());
-        let Some(name) = StreamName::parse(name) else {
-            return self.session.refuse(404, "there is no stream of such a name", now, utc);
-        };
-        let action = if role == Role::Publish { Action::Publish } else { Action::Watch };
-        let (peers, most, words) = match role {
-            Role::Publish => {
-                (PeerRole::Publish, PUBLISHERS_MAX, "as many publishers over RTSP as there may be")
-            }
-            Role::Watch => (PeerRole::Watch, VIEWERS_MAX, "as many viewers over RTSP as there may be"),
-        };
-        if context.board.present(peers) >= most {
-            count(&context.board.counters.refused);
-            return self.session.refuse(503, &format!("there are {words} ({most})"), now, utc);
-        }
-        let parameter = |wanted| parameter(query, wanted);
-        let key = self.shown_key(&name, action, context).or_else(|| parameter("key").map(Secret::new));
-        let token = parameter("expires").zip(parameter("token"));
-        let token = token.and_then(|(expires, token)| ShownToken::parse(&expires, &token));
-        let credential = Credential { key: key.as_deref().map(Into::into), token, ..Credential::default() };
-        if self.session.shown().is_none() && credential.key.is_none() && credential.token.is_none() {
-            // Most programs show nothing until they are asked: that is no refusal worth a line in the log.
-            let (peer, protocol) = (self.peer.ip(), self.protocol);
-            let caller = Caller { peer, credential: credential.clone(), route: Route::DIRECT };
-            let asked = AccessRequest { name: &name, action, protocol, caller: &caller };
-            if let Err(refusal) = context.server.check(&asked) {
-                let refused = Refused::Access(refusal, action);
-                if refused.status() == 401 {
-                    return self.session.refuse(401, &refused.to_string(), now, utc);
-                }
-            }
-        }
-        let program = self.session.program().map(|program| {
-            let letters = program.chars().filter(|letter| !letter.is_control());
-            letters.take(200).collect::<String>()
-        });
-        let client =
-            Client { peer: self.peer, protocol: self.protocol, credential, program: program.as_deref() };
-        let is_take_over = parameter("takeover").is_some_and(|value| value == "1" || value == "true");
-        let entered = match role {
-            Role::Publish => {
-                Contribution::enter(context.server, &client, &name, is_take_over).map(|contribution| {
-                    let publication = Publication { contribution, assembler: None, began: now };
-                    Side::Publishes(Box::new(publication))
-                })
-            }
-            Role::Watch => Attendance::enter(context.server, &client, &name, context.waker.clone())
-                .map(|attendance| Side::Watches(Box::new(Viewer::new(attendance, now)))),
-        };
-        match entered {
-            Ok(side) => {
-                self.side = side;
-                let protocol = if self.protocol == Protocol::Rtsps { "rtsps" } else { "rtsp" };
-                let (address, figures) = (self.peer, Arc::clone(&self.figures));
-                let role = if role == Role::Publish { PeerRole::Publish } else { PeerRole::Watch };
-                context.board.enter(self.id, Entry { name, role, protocol, address, began: now, figures });
-                if role == PeerRole::Publish {
-                    self.session.admit(now, utc);
-                }
-            }
-            Err(refused) => {
-                count(&context.board.counters.refused);
-                self.session.refuse(refused.status(), &refused.to_string(), now, utc);
-            }
-        }
-    }
-
-    /// The key that the client shows: as a password, or by a digest of it.
-    fn shown_key(&self, name: &StreamName, action: Action, context: &Context<'_>) -> Option<Secret> {
-        let shown = self.session.shown()?;
-        if let Some(password) = shown.password() {
-            return Some(Secret::new(password));
-        }
-        let key = context.server.key(name, action)?;
-        // What is no digest of the key stands for a wrong one.
-        let is_right = self.session.proves(name.as_str(), &key);
-        Some(if is_right { key } else { Secret::new("") })
     }
 
     fn open_ports(&mut self, track: usize, client: (u16, u16), context: &Context<'_>) {
@@ -450,23 +368,13 @@ impl Connection {
     /// A publisher sends from now on.
     fn begin(&mut self, context: &Context<'_>) {
         let Side::Publishes(publication) = &mut self.side else { return };
-        let Publication { contribution, assembler, began } = &mut **publication;
-        let mut made = Assembler::new();
-        let mut kinds = Kinds::default();
-        for (number, track) in self.session.tracks().iter().enumerate() {
-            let format = match track.format.audio() {
-                None => Format::Pictures(track.format.codec()),
-                Some(audio) => Format::Sound(audio),
-            };
-            kinds.pictures |= matches!(format, Format::Pictures(_));
-            kinds.sound |= matches!(format, Format::Sound(_));
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            if let Err(error) = made.declare(number, format, context.now) {
-                tracing::warn!(peer = %self.peer, stream = %contribution.name(), "a track is left out: {error}");
-            }
+        let Publication { contribution, tracks, began } = &mut **publication;
+        let formats = self.session.tracks().iter().map(|track| &track.format);
+        let (made, left_out) = Tracks::new(formats, context.now);
+        if let Some(words) = left_out {
+            tracing::warn!(peer = %self.peer, stream = %contribution.name(), "a track is left out: {words}");
         }
-        made.expect(kinds, context.now);
-        (*assembler, *began) = (Some(made), context.now);
+        (*tracks, *began) = (Some(made), context.now);
         for sentence in self.session.left_out() {
             tracing::warn!(peer = %self.peer, stream = %contribution.name(), "{sentence}");
         }
@@ -475,14 +383,13 @@ impl Connection {
     /// Gives the stream what has come.
     fn give(&mut self, context: &Context<'_>) -> Result<(), Closed> {
         let Side::Publishes(publication) = &mut self.side else { return Ok(()) };
-        let Publication { contribution, assembler: Some(assembler), .. } = &mut **publication else {
+        let Publication { contribution, tracks: Some(tracks), .. } = &mut **publication else {
             return Ok(());
         };
         while let Some((track, placed)) = self.session.poll_unit() {
-            let track = u16::try_from(track).unwrap_or(u16::MAX);
-            assembler.push(track, placed.unit, placed.captured, context.now);
+            tracks.push(track, placed, context.now);
         }
-        while let Some(written) = assembler.poll() {
+        while let Some(written) = tracks.poll() {
             match written {
                 Written::Seam => contribution.begin_anew(),
                 Written::Bytes(bytes) => {
@@ -525,8 +432,8 @@ impl Connection {
 
     /// When [`Connection::handle_timeout`] wants to be called.
     pub(super) fn poll_timeout(&self) -> Time {
-        let assembler = match &self.side {
-            Side::Publishes(publication) => publication.assembler.as_ref().and_then(Assembler::poll_timeout),
+        let tracks = match &self.side {
+            Side::Publishes(publication) => publication.tracks.as_ref().and_then(Tracks::poll_timeout),
             _ => None,
         };
         let offer = match &self.side {
@@ -534,9 +441,13 @@ impl Connection {
             Side::Watches(viewer) if self.takes_stream() => Some(viewer.poll_timeout()),
             _ => None,
         };
+        let waits = match &self.side {
+            Side::Waits(wait) => Some(wait.look_at()),
+            _ => None,
+        };
         let deaf = (!self.outgoing.is_empty()).then(|| self.taken + DEAF_TIME);
         let all =
-            [assembler, offer, deaf, self.closes_at, self.silent_at(), Some(self.session.poll_timeout())];
+            [tracks, offer, deaf, waits, self.closes_at, self.silent_at(), Some(self.session.poll_timeout())];
         all.into_iter().flatten().min().unwrap_or(Time::NEVER)
     }
 
@@ -554,10 +465,11 @@ impl Connection {
             return Err(Closed::Silent);
         }
         self.session.handle_timeout(now);
+        self.look_for_awaited(context);
         if let Side::Publishes(publication) = &mut self.side
-            && let Some(assembler) = &mut publication.assembler
+            && let Some(tracks) = &mut publication.tracks
         {
-            assembler.handle_timeout(now);
+            tracks.handle_timeout(now);
         }
         if let Side::Watches(viewer) = &mut self.side
             && let Some(offered) = viewer.offer(now)

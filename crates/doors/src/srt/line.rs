@@ -1,6 +1,7 @@
 //! A connection of this process's own to an address of SRT, made again whenever it fails.
 
-use super::listen::transmit;
+use super::end::{Calling, End, Listening};
+use super::listen::{new_listener, transmit};
 use glassline_delivery::backoff::Backoff;
 use glassline_io::clock::Clock;
 use glassline_io::containment::{Border, contain};
@@ -8,9 +9,7 @@ use glassline_io::poll::{Event, Poller, Waker, Watch};
 use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_io::{random, resolve};
 use glassline_media::Time;
-use glassline_transport::srt::{
-    Address, Caller, CallerError, Connection, Ended, Handled, Listener, Mode, Rejection, Statistics,
-};
+use glassline_transport::srt::{Address, CallerError, Connection, Ended, Mode, Rejection, Statistics};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +23,15 @@ const WAKER: u64 = 0;
 const SOCKET: u64 = 1;
 /// From a failure to the next attempt; twice as long after each further one, up to the second.
 const AGAIN: Duration = Duration::from_millis(250);
-const AGAIN_MAX: Duration = Duration::from_secs(2);
+const AGAIN_MAX: Duration = Duration::from_secs(1);
 /// A connection that went on for so long was a good one.
 const GOOD_RUN: Duration = Duration::from_secs(10);
 /// A peer that is silent for so long is gone, so that the next attempt begins soon: it says once a second that it is there,
 const IDLE: Duration = Duration::from_secs(3);
 /// and acknowledges what it is sent every ten milliseconds, but for the time that it waits for a lost packet.
 const UNACKNOWLEDGED: Duration = Duration::from_millis(1500);
+/// What is told of a connection that another one takes the place of.
+const BEGAN_ANEW: &str = "the peer has begun anew";
 /// Timers that are due within this time are handled together.
 const GRAIN: Duration = Duration::from_micros(500);
 /// Figures are written down this often.
@@ -160,52 +161,6 @@ impl Drop for Line {
     }
 }
 
-/// Our end of the connection.
-enum End {
-    Calling(Box<Caller>),
-    Listening(Box<Listener>, Option<u32>),
-}
-
-impl End {
-    fn connection(&mut self) -> Option<(SocketAddr, &mut Connection)> {
-        match self {
-            End::Calling(caller) => {
-                let remote = caller.remote();
-                caller.connection().map(|connection| (remote, connection))
-            }
-            End::Listening(listener, socket) => listener.connection((*socket)?),
-        }
-    }
-
-    fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
-        match self {
-            End::Calling(caller) => {
-                let remote = caller.remote();
-                if from.ip().to_canonical() == remote.ip().to_canonical() && from.port() == remote.port() {
-                    caller.handle_datagram(now, datagram);
-                }
-            }
-            End::Listening(listener, socket) => {
-                if let Handled::Request(request) = listener.handle_datagram(now, from, datagram) {
-                    match socket {
-                        None => *socket = listener.accept(now, *request).ok(),
-                        Some(_) => listener.reject(now, &request, Rejection::OVERLOAD),
-                    }
-                }
-            }
-        }
-    }
-
-    fn poll_timeout(&mut self) -> Time {
-        match self {
-            End::Calling(caller) => caller.poll_timeout(),
-            End::Listening(..) => {
-                self.connection().map_or(Time::NEVER, |(_, connection)| connection.poll_timeout())
-            }
-        }
-    }
-}
-
 struct Worker {
     usage: Box<dyn LineUse>,
     address: Address,
@@ -283,12 +238,11 @@ impl Worker {
     fn open<'a>(&self, port: &'a mut Option<Port>) -> Result<(&'a Port, End), String> {
         let now = self.clock.now();
         let seed = random::seed().map_err(|error| error.to_string())?;
-        let settings = self.address.settings();
         let (local, end) = match self.address.mode {
             Mode::Caller => {
                 let to = self.look_up()?;
-                let caller = Caller::new(settings, &self.address.stream_id, to, seed, now);
-                (Local::towards(to), End::Calling(Box::new(caller)))
+                let calling = Calling::new(&self.address, to, seed, now);
+                (Local::towards(to), End::Calling(Box::new(calling)))
             }
             Mode::Listener => {
                 let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -299,8 +253,10 @@ impl Worker {
                         .parse()
                         .map_err(|_| format!("{host} is no address of this machine to listen at"))?,
                 };
-                let listener = Listener::new(settings, 1, seed, now);
-                (Local::at(SocketAddr::new(ip, self.address.port)), End::Listening(Box::new(listener), None))
+                let listener =
+                    new_listener(self.address.settings(), 1, now).map_err(|error| error.to_string())?;
+                let listening = End::Listening(Box::new(Listening::new(listener)));
+                (Local::at(SocketAddr::new(ip, self.address.port)), listening)
             }
         };
         let is_same_family = |port: &Port| {
@@ -327,10 +283,19 @@ impl Worker {
             if is_leaving && leaves.is_none() {
                 leaves = Some(now + if self.shared.is_stopping() { Duration::ZERO } else { FAREWELL });
             }
-            if let End::Listening(listener, _) = &mut end {
-                while let Some((to, datagram)) = listener.poll_answer() {
-                    let _ = port.send(to, &datagram, 0, 0);
+            // Before the first packets of a connection, which would come before the peer knows that it is let in.
+            if let Err(error) = end.work(port, now, &mut self.out, &mut || random::seed().ok()) {
+                return Some(advice(error));
+            }
+            if let Some(lost) = end.take_replaced().filter(|_| has_begun) {
+                has_begun = false;
+                {
+                    let mut status = self.shared.status();
+                    status.failures += 1;
+                    status.lost_bytes += lost as u64;
+                    (status.connection, status.remote, status.since) = (None, None, None);
                 }
+                self.usage.end(BEGAN_ANEW);
             }
             if let Some((remote, connection)) = end.connection() {
                 if !has_begun {
@@ -368,19 +333,6 @@ impl Worker {
                 }
             } else if leaves.is_some_and(|at| at <= now) {
                 return None;
-            }
-            if let End::Calling(caller) = &mut end {
-                caller.handle_timeout(now);
-                if let Some(error) = caller.error() {
-                    return Some(advice(error));
-                }
-                if !has_begun {
-                    while let Some(transmit) = caller.poll_transmit(now, &mut self.out) {
-                        if let Err(error) = port.send(caller.remote(), &self.out, transmit.segment_bytes, 0) {
-                            tracing::debug!("calling by SRT: {error}");
-                        }
-                    }
-                }
             }
             let due = end.poll_timeout().min(self.usage.poll_timeout()).min(leaves.unwrap_or(Time::NEVER));
             let due = if has_begun { due.min(figures_due) } else { due };

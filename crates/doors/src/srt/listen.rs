@@ -1,17 +1,22 @@
 //! The thread of a listening socket, which has all the peers that come to it.
 
-use super::session::Session;
+use super::outlet::{Outlet, link_figures};
+use super::session::{Asked, Session};
+use super::waiting::Waiting;
+use crate::arrival::may;
 use crate::entrance::Entrance;
 use crate::log_throttle::LogThrottle;
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Action, StreamName};
 use glassline_io::containment::{Border, contain, inject};
 use glassline_io::poll::{Event, Poller, Waker, Watch};
 use glassline_io::random;
 use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_media::Time;
-use glassline_streams::status::{PeerFigure, PeerStatus};
-use glassline_transport::srt::{Connection, Handled, Listener, PEER_IDLE, Rejection, Request, Settings};
-use glassline_transport::srtla::{self, Groups, LinkFigures};
+use glassline_streams::status::PeerStatus;
+use glassline_transport::srt::{
+    Connection, Handled, LATENCY_MAX, Life, Listener, PEER_IDLE, Rejection, Request, Settings,
+};
+use glassline_transport::srtla::{self, Groups};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -51,6 +56,7 @@ pub(super) struct Shared {
     peers: Mutex<BTreeMap<u32, (StreamName, PeerStatus)>>,
     accepted: AtomicU64,
     refused: AtomicU64,
+    reset: AtomicU64,
     /// Other settings, until the thread takes them over.
     settings: Mutex<Option<(Settings, usize)>>,
 }
@@ -111,7 +117,7 @@ impl Listening {
         poller.add(&port, SOCKET, Watch::Edges)?;
         let shared = Arc::new(Shared::default());
         let now = server.clock().now();
-        let listener = Listener::new(settings, max_peers, random::seed()?, now);
+        let listener = new_listener(settings, max_peers, now)?;
         let groups = if is_bonded { Some(Groups::new(max_peers, random::seed()?, now)) } else { None };
         let worker = Worker {
             server: Arc::clone(server),
@@ -127,6 +133,7 @@ impl Listening {
             figures_due: Time::ZERO,
             refusals: LogThrottle::default(),
             refused: VecDeque::new(),
+            waiting: Waiting::default(),
         };
         let thread = thread::Builder::new().name("srt listen".into()).spawn(move || worker.run())?;
         Ok(Listening { shared, waker, thread: Some(thread), address, is_bonded })
@@ -163,6 +170,11 @@ impl Listening {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
+    /// Packets of an earlier process's connections, to which the peer was told that its own is over.
+    pub(super) fn resets(&self) -> u64 {
+        self.shared.reset.load(Ordering::Relaxed)
+    }
+
     /// The peers that publish or watch `name`.
     pub(super) fn peers(&self, name: &StreamName) -> Vec<PeerStatus> {
         let peers = Shared::lock(&self.shared.peers);
@@ -178,6 +190,20 @@ impl Drop for Listening {
             let _ = thread.join();
         }
     }
+}
+
+/// A listener that tells peers of an earlier process of this machine's that their connections are over. The secret is the boot's id,
+/// which each user of the machine can read. One that knows it learns nothing of use: to have a connection ended it needs the peer's
+/// own id and address, and with these a SHUTDOWN in the server's name does the same.
+///
+/// # Errors
+/// The system has no random bytes.
+pub(super) fn new_listener(settings: Settings, max_peers: usize, now: Time) -> io::Result<Listener> {
+    let mut listener = Listener::new(settings, max_peers, random::seed()?, now);
+    if let Some(id) = random::boot_id() {
+        listener.set_socket_secret(id.as_bytes());
+    }
+    Ok(listener)
 }
 
 /// A peer that was let in, and when it has to be looked at.
@@ -203,6 +229,7 @@ struct Worker {
     refusals: LogThrottle,
     /// Addresses of which a caller was refused by the rules, and when.
     refused: VecDeque<(IpAddr, Time)>,
+    waiting: Waiting,
 }
 
 impl Worker {
@@ -345,13 +372,24 @@ impl Worker {
             self.listener.reject(now, &request, refused.0);
             return self.tell_refusal(peer, refused.0.words());
         }
+        let asked = match Asked::parse(peer, &request.stream_id) {
+            Ok(asked) => asked,
+            Err((status, words)) => return self.reject(now, &request, status, &words),
+        };
+        let has_to_wait = match asked.publishes() {
+            true => self.contest(now, peer, &asked),
+            false => self.waiting.holds(&self.server, peer, &asked, now),
+        };
+        if has_to_wait {
+            return;
+        }
         let news = Arc::new(News {
             shared: Arc::clone(&self.shared),
             waker: self.waker.clone(),
             socket: Mutex::default(),
         });
         let waker = std::task::Waker::from(Arc::clone(&news));
-        match Session::open(&self.server, peer, &request.stream_id, waker) {
+        match Session::open(&self.server, &asked, waker) {
             Ok(session) => match self.listener.accept(now, request) {
                 Ok(socket) => {
                     *Shared::lock(&news.socket) = Some(socket);
@@ -365,15 +403,45 @@ impl Worker {
                 }
                 Err(refused) => self.tell_refusal(peer, refused.0.words()),
             },
-            Err((status, words)) => {
-                self.listener.reject(now, &request, Rejection::of_status(status));
-                if self.refused.len() >= REFUSED_MAX {
-                    self.refused.pop_front();
-                }
-                self.refused.push_back((peer.ip(), now));
-                self.tell_refusal(peer, &words);
+            Err((status, words)) => self.reject(now, &request, status, &words),
+        }
+    }
+
+    /// A caller would publish a name that a peer of the same address has: where that is gone, it gives the name up. Returns whether the
+    /// caller has to ask again, since that is not known yet.
+    fn contest(&mut self, now: Time, peer: SocketAddr, asked: &Asked) -> bool {
+        let (outlet, own) = (&self.outlet, self.outlet.addresses(peer, now));
+        let is_holder = |guest: &Guest| {
+            let is_of_name = guest.session.publishes() && guest.session.name() == asked.name();
+            is_of_name && outlet.addresses(guest.remote, now).iter().any(|address| own.contains(address))
+        };
+        let holder = self.sessions.iter_mut().find(|(_, guest)| is_holder(guest));
+        let Some((socket, guest)) = holder.filter(|_| !asked.takes_over()) else { return false };
+        let (socket, server) = (*socket, &self.server);
+        if !may(server, &asked.client(), asked.name(), Action::Publish) {
+            return false;
+        }
+        let Some((_, connection)) = self.listener.connection(socket) else { return false };
+        guest.is_dirty = true;
+        match connection.contest(peer, now) {
+            Life::There => false,
+            Life::Asked => true,
+            Life::Gone => {
+                // What is held back of it goes out at once: it would be lost with the connection.
+                guest.session.work(connection, &mut self.buffer, now + LATENCY_MAX);
+                self.end(socket, "was gone and came again");
+                false
             }
         }
+    }
+
+    fn reject(&mut self, now: Time, request: &Request, status: u16, words: &str) {
+        self.listener.reject(now, request, Rejection::of_status(status));
+        if self.refused.len() >= REFUSED_MAX {
+            self.refused.pop_front();
+        }
+        self.refused.push_back((request.from.ip(), now));
+        self.tell_refusal(request.from, words);
     }
 
     fn tell_refusal(&mut self, peer: SocketAddr, words: &str) {
@@ -429,6 +497,7 @@ impl Worker {
         self.figures_due = now + FIGURES;
         let refused = self.listener.refused() + self.outlet.groups.as_ref().map_or(0, Groups::refused);
         self.shared.refused.store(refused, Ordering::Relaxed);
+        self.shared.reset.store(self.listener.resets(), Ordering::Relaxed);
         if let Some(groups) = &mut self.outlet.groups {
             let sessions = &self.sessions;
             groups.keep(now, |address| sessions.values().any(|guest| guest.remote == address));
@@ -471,60 +540,6 @@ impl Worker {
             self.listener.reconfigure(settings, max_peers);
         }
     }
-}
-
-/// By which way datagrams leave.
-struct Outlet {
-    port: Port,
-    /// Of peers that have several lines.
-    groups: Option<Groups>,
-}
-
-impl Outlet {
-    /// Sends one datagram, or several of one size. What the socket does not take is lost, as on the way.
-    fn send(&self, remote: SocketAddr, datagrams: &[u8], segment_bytes: usize) {
-        let send = |to| {
-            if let Err(error) = self.port.send(to, datagrams, segment_bytes, 0) {
-                tracing::debug!(%to, "sending SRT: {error}");
-            }
-        };
-        match &self.groups {
-            None => send(remote),
-            Some(groups) => groups.destinations(remote, datagrams).for_each(send),
-        }
-    }
-
-    fn send_answers(&mut self) {
-        while let Some((to, datagram)) = self.groups.as_mut().and_then(Groups::poll_answer) {
-            let _ = self.port.send(to, &datagram, 0, 0);
-        }
-    }
-
-    fn transmit(&self, connection: &mut Connection, remote: SocketAddr, out: &mut Vec<u8>, now: Time) {
-        while let Some(transmit) = connection.poll_transmit(now, out) {
-            self.send(remote, out, transmit.segment_bytes);
-        }
-    }
-}
-
-/// The figures of the lines of one peer.
-fn link_figures(links: &[LinkFigures]) -> impl Iterator<Item = PeerFigure> {
-    const NAMES: [[&str; 4]; 4] = [
-        ["line1_packets", "Line 1: packets", "line1_quiet_ms", "Line 1: silent for (ms)"],
-        ["line2_packets", "Line 2: packets", "line2_quiet_ms", "Line 2: silent for (ms)"],
-        ["line3_packets", "Line 3: packets", "line3_quiet_ms", "Line 3: silent for (ms)"],
-        ["line4_packets", "Line 4: packets", "line4_quiet_ms", "Line 4: silent for (ms)"],
-    ];
-    let of_line = |([packets, packet_words, quiet, quiet_words], link): ([&'static str; 4], &LinkFigures)| {
-        let quiet_ms = link.quiet.as_secs_f64() * 1000.0;
-        [
-            PeerFigure { name: packets, words: packet_words, value: link.packets as f64 },
-            PeerFigure { name: quiet, words: quiet_words, value: quiet_ms },
-        ]
-    };
-    let count = PeerFigure { name: "lines", words: "Lines", value: links.len() as f64 };
-    let lines: Vec<_> = NAMES.into_iter().zip(links).flat_map(of_line).collect();
-    std::iter::once(count).chain(lines)
 }
 
 /// Sends what is to leave. What the socket does not take is lost, as on the way, and goes again when it is asked for.

@@ -7,10 +7,13 @@
 //! ```
 //! The protocol is [`glassline_transport::srt`]'s; here are sockets, threads and what peers are let in by.
 
+mod end;
 mod line;
 mod listen;
+mod outlet;
 mod reader;
 mod session;
+mod waiting;
 mod ways;
 
 pub use line::{Line, LineStatus, LineUse};

@@ -19,6 +19,52 @@ pub(super) const READ_BYTES: usize = 128 * PACKET_BYTES;
 /// Payloads that wait for the pace before a stream is read on.
 const UNSENT_MAX: usize = 256;
 
+/// What a peer asks for.
+pub(super) struct Asked {
+    peer: SocketAddr,
+    id: StreamId,
+    name: StreamName,
+}
+
+impl Asked {
+    /// Reads the stream id of `peer`.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub(super) fn parse(peer: SocketAddr, stream_id: &[u8]) -> Result<Asked, (u16, String)> {
+        let id = StreamId::parse(stream_id).map_err(|words| (400, words))?;
+        let name = StreamName::parse(&id.name).ok_or_else(|| {
+            (400, "a stream's name is 1 to 64 letters, digits, dots, dashes or underscores".to_owned())
+        })?;
+        Ok(Asked { peer, id, name })
+    }
+
+    /// The peer, by what it shows.
+    pub(super) fn client(&self) -> Client<'_> {
+        Client {
+            peer: self.peer,
+            protocol: Protocol::Srt,
+            credential: credential(self.id.key.as_deref()),
+            program: self.id.user.as_deref(),
+        }
+    }
+
+    /// The stream.
+    pub(super) fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// Whether it would publish.
+    pub(super) fn publishes(&self) -> bool {
+        self.id.mode == StreamMode::Publish
+    }
+
+    /// Whether it asks for the name of another publisher.
+    pub(super) fn takes_over(&self) -> bool {
+        self.id.takes_over
+    }
+}
+
 /// A peer that was let in.
 #[derive(Debug)]
 pub(super) enum Session {
@@ -88,34 +134,25 @@ pub(super) fn read_into(
 }
 
 impl Session {
-    /// Lets a peer in that asks by `stream_id`.
+    /// Lets a peer in.
     ///
     /// # Errors
     /// The status of HTTP that says the same as the refusal, and the reason in words.
     pub(super) fn open(
         server: &Arc<dyn Entrance>,
-        peer: SocketAddr,
-        stream_id: &[u8],
+        asked: &Asked,
         waker: Waker,
     ) -> Result<Session, (u16, String)> {
-        let id = StreamId::parse(stream_id).map_err(|words| (400, words))?;
-        let name = StreamName::parse(&id.name).ok_or_else(|| {
-            (400, "a stream's name is 1 to 64 letters, digits, dots, dashes or underscores".to_owned())
-        })?;
-        let client = Client {
-            peer,
-            protocol: Protocol::Srt,
-            credential: credential(id.key.as_deref()),
-            program: id.user.as_deref(),
-        };
+        let (client, name) = (asked.client(), &asked.name);
         let told = |refused: Refused| (refused.status(), refused.to_string());
-        match id.mode {
+        match asked.id.mode {
             StreamMode::Publish => {
-                let publisher = Contribution::enter(server, &client, &name, id.takes_over).map_err(told)?;
+                let publisher =
+                    Contribution::enter(server, &client, name, asked.id.takes_over).map_err(told)?;
                 Ok(Session::Publisher(Box::new(publisher), server.clock().now()))
             }
             StreamMode::Read => {
-                let viewer = Attendance::enter(server, &client, &name, waker).map_err(told)?;
+                let viewer = Attendance::enter(server, &client, name, waker).map_err(told)?;
                 Ok(Session::Viewer(Box::new(viewer), Payloads::default()))
             }
         }

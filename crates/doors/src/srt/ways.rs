@@ -219,6 +219,12 @@ impl Companion for SrtWays {
                 "Callers over SRT that were refused, and handshakes without a cookie.",
                 sum(Listening::refused),
             ),
+            count(
+                "srt_resets_total",
+                false,
+                "Packets over SRT for connections of a process before this one, answered with their end.",
+                sum(Listening::resets),
+            ),
         ]
     }
 

@@ -5,6 +5,7 @@ pub mod ac3;
 pub mod adts;
 pub mod av1;
 pub mod captions;
+pub mod g711;
 pub mod h264;
 pub mod h265;
 pub mod hdr;

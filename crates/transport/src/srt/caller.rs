@@ -99,6 +99,11 @@ impl Caller {
         }
     }
 
+    /// Whether a listener has answered.
+    pub fn is_answered(&self) -> bool {
+        !matches!(self.phase, Phase::Inducing | Phase::Failed(CallerError::Silent))
+    }
+
     /// Why there will be none.
     pub fn error(&self) -> Option<CallerError> {
         match &self.phase {

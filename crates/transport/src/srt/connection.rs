@@ -1,5 +1,10 @@
 //! A connection, once both ends have agreed: packets in and out, acknowledgements, the round trip, keys, the end (§3.2, §4.10).
 
+mod contest;
+
+use contest::Contest;
+pub use contest::Life;
+
 use super::crypto::Keys;
 use super::handshake::Handshake;
 use super::packet::{Control, Data, Kind, Packet, parse_losses, word};
@@ -160,6 +165,8 @@ pub struct Connection {
     /// One that acknowledges nothing of what it was sent is gone after this, beside the time that it may wait for a lost packet.
     unacknowledged: Duration,
     spoke: Time,
+    /// The question whether the peer is there.
+    contest: Option<Contest>,
     ended: Option<Ended>,
     /// The number of our first packet.
     first: Sequence,
@@ -253,6 +260,7 @@ impl Connection {
             idle: PEER_IDLE,
             unacknowledged: PEER_IDLE,
             spoke: now,
+            contest: None,
             ended: None,
             first: own_sequence,
             response,
@@ -356,6 +364,7 @@ impl Connection {
                     let (_, left) = self.acks.kept[at];
                     self.acks.kept.drain(..=at);
                     self.rtt.note(now.since(left));
+                    self.contest.iter_mut().for_each(|contest| contest.handle_answer(number));
                 }
             }
             Kind::LossReport => {
@@ -459,6 +468,12 @@ impl Connection {
         if !has_news && self.acks.kept.is_empty() {
             return;
         }
+        self.send_ack(now);
+    }
+
+    /// Sends a full acknowledgement, which the peer answers.
+    fn send_ack(&mut self, now: Time) {
+        let next = self.receiver.acknowledged();
         self.acks.number = self.acks.number.wrapping_add(1).max(1);
         (self.acks.told, self.acks.since_told) = (next, 0);
         if self.acks.kept.len() >= ACKS_KEPT {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::net::SocketAddr;
 
 const CALLER: &str = "192.0.2.1:4000";
+const RIVAL: &str = "192.0.2.1:4001";
 const LISTENER: &str = "192.0.2.2:8890";
 
 /// A line with a delay each way and losses that are drawn from a seed.
@@ -325,4 +326,91 @@ proptest! {
             }
         }
     }
+}
+
+/// A listener of another process with the same secret: the peer hears of the end as soon as it sends.
+#[test]
+fn a_listener_that_begins_anew_ends_the_connections_of_the_one_before() {
+    for (secret, is_ended) in
+        [(Some(b"one boot".as_slice()), true), (Some(b"another".as_slice()), false), (None, false)]
+    {
+        let mut world = World::new(Line::new(10, 0, 0, 1), Settings::default(), Settings::default());
+        world.listener.set_socket_secret(b"one boot");
+        world.connect();
+        assert_eq!(world.stream(100), 0);
+        let peer = world.caller.connection().unwrap().peer;
+        world.listener = Listener::new(Settings::default(), 4, [5; 32], world.now);
+        secret.into_iter().for_each(|secret| world.listener.set_socket_secret(secret));
+        let began = world.now;
+        // It has nothing to send but that it is there.
+        while world.now.since(began) < Duration::from_millis(1500)
+            && world.caller.connection().unwrap().ended().is_none()
+        {
+            world.run(world.now + Duration::from_millis(1));
+        }
+        let ended = world.caller.connection().unwrap().ended();
+        assert_eq!(ended, is_ended.then_some(Ended::ByPeer), "{secret:?} of {peer}");
+        assert!(!is_ended || world.now.since(began) <= KEEP_ALIVE + Duration::from_millis(50));
+        assert_eq!(world.listener.peers(), 0);
+    }
+}
+
+#[test]
+fn a_peer_that_is_asked_answers_and_one_that_is_gone_does_not() {
+    for loss in [0, 200] {
+        let mut world = World::new(Line::new(30, loss, 1, 9), Settings::default(), Settings::default());
+        world.connect();
+        world.stream(100);
+        let socket = world.socket.unwrap();
+        let contest = |world: &mut World| {
+            let now = world.now;
+            world.listener.connection(socket).unwrap().1.contest(RIVAL.parse().unwrap(), now)
+        };
+        // It sends nothing but that it is there, each second.
+        world.run(world.now + Duration::from_millis(2400));
+        assert_eq!(contest(&mut world), Life::Asked);
+        let mut life = Life::Asked;
+        for _ in 0..8 {
+            world.run(world.now + Duration::from_millis(250));
+            life = contest(&mut world);
+            if life != Life::Asked {
+                break;
+            }
+        }
+        assert_eq!(life, Life::There, "of a line that loses {loss} in a thousand");
+        // Its program was killed, while packets of it were under way, which say nothing of what came after them.
+        world.caller.connection().unwrap().send(world.now, b"late");
+        world.run(world.now + Duration::from_micros(500));
+        let killed = world.now;
+        world.caller = Caller::new(
+            Settings::default(),
+            "publish:other",
+            LISTENER.parse().unwrap(),
+            [8; 32],
+            Time::NEVER,
+        );
+        assert!(loss > 0 || !world.line.under_way.is_empty());
+        let mut life = contest(&mut world);
+        while life == Life::Asked {
+            world.run(world.now + Duration::from_millis(250));
+            life = contest(&mut world);
+        }
+        let took = world.now.since(killed);
+        assert!(
+            life == Life::Gone && took >= Duration::from_millis(900) && took <= Duration::from_millis(1500),
+            "{took:?}"
+        );
+    }
+}
+
+#[test]
+fn a_peer_that_has_ended_its_connection_has_no_place_to_keep() {
+    let mut world = World::new(Line::new(1, 0, 0, 1), Settings::default(), Settings::default());
+    world.connect();
+    let now = world.now;
+    world.caller.connection().unwrap().close(now);
+    world.run(now + Duration::from_millis(5));
+    let socket = world.socket.unwrap();
+    let contested = world.listener.connection(socket).unwrap().1.contest(RIVAL.parse().unwrap(), now);
+    assert_eq!(contested, Life::Gone);
 }

@@ -10,6 +10,7 @@ use super::handshake::{
     STREAM_ID_MAX, VERSION,
 };
 use super::packet::{Control, Kind, Packet};
+use super::socket_ids::{Resets, SocketIds, reset, wants_reset};
 use super::{LATENCY_MAX, Settings};
 use crate::subscriber::subscriber;
 use glassline_media::Time;
@@ -93,6 +94,10 @@ pub struct Listener {
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     refused: u64,
     unwrapping: Unwrapping,
+    /// Makes our ids of the peers'; without it they are drawn.
+    ids: Option<SocketIds>,
+    resets: Resets,
+    reset: u64,
 }
 
 /// How often keys may be unwrapped, which costs a thousandth of a second: a stranger needs nothing but an address of its own to
@@ -146,7 +151,21 @@ impl Listener {
             answers: VecDeque::new(),
             refused: 0,
             unwrapping: Unwrapping { left: UNWRAP_BURST, at: now, wrong: VecDeque::new() },
+            ids: None,
+            resets: Resets::default(),
+            reset: 0,
         }
+    }
+
+    /// Makes the socket ids of connections to come of `secret` and the peers' ids, so that a later listener with the same secret tells
+    /// peers of this one's connections that these are over, and this one those of an earlier listener.
+    pub fn set_socket_secret(&mut self, secret: &[u8]) {
+        self.ids = Some(SocketIds::new(secret));
+    }
+
+    /// Packets of connections that are not here any more, to which the peer was told so.
+    pub fn resets(&self) -> u64 {
+        self.reset
     }
 
     /// Goes on with other settings, which hold for requests to come.
@@ -197,13 +216,18 @@ impl Listener {
         let destination = packet.destination();
         if destination != 0 {
             // An id that is known comes from the address that it was given to.
-            let peer = self.peers.get_mut(&destination).filter(|peer| peer.remote == from);
-            return match peer {
-                Some(peer) => {
+            return match self.peers.get_mut(&destination) {
+                Some(peer) if peer.remote == from => {
                     peer.connection.handle_datagram_of_line(now, line, datagram);
                     Handled::Connection(destination)
                 }
-                None => Handled::Nothing,
+                Some(_) => Handled::Nothing,
+                None => {
+                    if wants_reset(&packet, datagram.len()) {
+                        self.reset(now, from, destination);
+                    }
+                    Handled::Nothing
+                }
             };
         }
         let Packet::Control(Control { kind: Kind::Handshake, body, timestamp, .. }) = packet else {
@@ -223,6 +247,17 @@ impl Listener {
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push_back((from, datagram));
         }
+    }
+
+    /// Tells the peer of a connection that is not here that it is over.
+    fn reset(&mut self, now: Time, from: SocketAddr, own: u32) {
+        let Some(peer) =
+            self.ids.as_ref().filter(|_| self.resets.allow(now, from)).and_then(|ids| ids.peer(own))
+        else {
+            return;
+        };
+        self.reset += 1;
+        self.answer(from, reset(peer, timestamp(self.began, now)));
     }
 
     fn induce(&mut self, now: Time, from: SocketAddr, asked: Handshake) {
@@ -340,6 +375,17 @@ impl Listener {
         if self.peers.len() >= self.max_peers { Err(Refused(Rejection::OVERLOAD)) } else { Ok(()) }
     }
 
+    /// A socket id that no connection has.
+    fn draw_socket(&mut self) -> u32 {
+        loop {
+            let drawn = self.draw();
+            let id = drawn.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes)) & 0x3fff_ffff;
+            if id != 0 && !self.peers.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
     /// Makes a connection of a request. Returns its socket.
     ///
     /// # Errors
@@ -350,13 +396,9 @@ impl Listener {
             return Err(refused);
         }
         let seed = self.draw();
-        let own = loop {
-            let drawn = self.draw();
-            let id = drawn.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes)) & 0x3fff_ffff;
-            if id != 0 && !self.peers.contains_key(&id) {
-                break id;
-            }
-        };
+        // Peers at two addresses may have the same id: the later one gets an id that a later process cannot tell a peer's from.
+        let own = self.ids.as_ref().and_then(|ids| ids.own(request.handshake.socket));
+        let own = own.filter(|own| !self.peers.contains_key(own)).unwrap_or_else(|| self.draw_socket());
         let Request { from, handshake, live, stamp, keys, message, .. } = request;
         let latency = self.settings.latency().max(live.peer_receives_after).min(LATENCY_MAX);
         let peer_latency = self.settings.peer_latency().max(live.receives_after).min(LATENCY_MAX);

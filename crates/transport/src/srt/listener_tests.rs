@@ -127,3 +127,85 @@ fn one_address_with_wrong_passphrases_is_heard_twice_a_second() {
     assert_eq!(looks, 2);
     assert!(matches!(calls(&mut listener, "correct horse", address(3, 4000), 1000), Handled::Request(_)));
 }
+
+/// A connection of the caller with this seed from this address. Returns our id of it.
+fn accept(listener: &mut Listener, seed: u8, from: SocketAddr) -> u32 {
+    let mut caller = caller(seed);
+    let packet = conclusion(listener, &mut caller, from, at(0));
+    let Handled::Request(request) = listener.handle_datagram(at(0), from, &packet) else { panic!() };
+    let socket = listener.accept(at(0), *request).unwrap();
+    let (_, answer) = listener.poll_answer().unwrap();
+    caller.handle_datagram(at(0), &answer);
+    assert!(caller.connection().is_some());
+    socket
+}
+
+#[test]
+fn two_peers_with_one_id_have_connections_of_their_own() {
+    let mut listener = listener(9);
+    listener.set_socket_secret(b"a secret");
+    let first = accept(&mut listener, 1, address(1, 4000));
+    let other = accept(&mut listener, 1, address(3, 4000));
+    assert_ne!(first, other);
+    assert_eq!(listener.peers(), 2);
+    let mut later = self::listener(9);
+    later.set_socket_secret(b"a secret");
+    assert_eq!(accept(&mut later, 1, address(5, 4000)), first, "the id follows from the peer's");
+}
+
+/// Packets as a peer sends them for a connection of a former process: a keep-alive, and data.
+fn stray(socket: u32) -> [Vec<u8>; 2] {
+    let (mut keep_alive, mut data) = (Vec::new(), Vec::new());
+    Control { kind: Kind::KeepAlive, information: 0, timestamp: 7, destination: socket, body: &[] }
+        .write(&mut keep_alive);
+    data.extend_from_slice(&[0, 0, 0, 1, 0xe0, 0, 0, 1, 0, 0, 0, 9]);
+    data.extend_from_slice(&socket.to_be_bytes());
+    data.extend_from_slice(&[0x47; 188]);
+    [keep_alive, data]
+}
+
+#[test]
+fn what_is_told_to_peers_of_former_connections_is_short_and_rare() {
+    let mut listener = listener(9);
+    listener.set_socket_secret(b"a secret");
+    let from = address(1, 4000);
+    for (number, packet) in stray(12_345).into_iter().enumerate() {
+        let now = at(200 * number as u64);
+        assert!(matches!(listener.handle_datagram(now, from, &packet), Handled::Nothing));
+        let (to, answer) = listener.poll_answer().expect("a shutdown");
+        assert!(to == from && answer.len() <= packet.len());
+        assert_eq!(answer[..4], [0x80, 5, 0, 0]);
+        for again in 0..100 {
+            listener.handle_datagram(now + Duration::from_micros(again * 900), from, &packet);
+        }
+        assert_eq!(listener.poll_answer(), None, "once in a while");
+    }
+    assert_eq!(listener.resets(), 2);
+    // An answer to an answer would go on for ever, and a packet that is cut is shorter than its answer.
+    let mut shutdown = Vec::new();
+    Control { kind: Kind::Shutdown, information: 0, timestamp: 7, destination: 12_345, body: &[] }
+        .write(&mut shutdown);
+    let [keep_alive, data] = stray(12_345);
+    for packet in [&shutdown[..], &keep_alive[..16], &data[..16], &data[..19]] {
+        listener.handle_datagram(at(5000), address(2, 4000), packet);
+        assert_eq!(listener.poll_answer(), None, "{packet:?}");
+    }
+    // Many addresses.
+    for number in 0..60_000u32 {
+        let from = SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], 4000));
+        listener.handle_datagram(at(6000) + Duration::from_micros(u64::from(number)), from, &keep_alive);
+        while listener.poll_answer().is_some() {}
+    }
+    assert_eq!(listener.resets(), 2 + 256);
+}
+
+#[test]
+fn a_connection_that_is_there_is_not_ended_by_another_address() {
+    let mut listener = listener(9);
+    listener.set_socket_secret(b"a secret");
+    let socket = accept(&mut listener, 1, address(1, 4000));
+    for packet in stray(socket) {
+        listener.handle_datagram(at(1), address(9, 4000), &packet);
+        assert_eq!(listener.poll_answer(), None);
+    }
+}

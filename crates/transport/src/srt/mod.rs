@@ -20,11 +20,12 @@ mod packet;
 mod receiver;
 mod sender;
 mod sequence;
+mod socket_ids;
 mod stream_id;
 
 pub use address::{Address, Mode};
 pub use caller::{Caller, CallerError};
-pub use connection::{Connection, Ended, Statistics, Transmit};
+pub use connection::{Connection, Ended, Life, Statistics, Transmit};
 pub use crypto::{KeyBytes, Passphrase, PassphraseError};
 pub use handshake::Rejection;
 pub use listener::{Handled, Listener, Refused, Request};

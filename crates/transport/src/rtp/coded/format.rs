@@ -4,6 +4,7 @@ use super::Assembler;
 use super::aac::{AacAssembler, Frames, Layout, UNIT_BYTES_MAX};
 use super::latm::LatmAssembler;
 use super::nal::NalAssembler;
+use super::narrow::{self, NarrowAssembler, Samples};
 use super::parameter_sets::{ParameterSets, without_start_codes};
 use super::sound::{MpegAudioAssembler, OpusAssembler, PcmAssembler};
 use crate::rtp::pcm;
@@ -13,6 +14,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use glassline_media::Codec;
 use glassline_media::bitstream::aac_config::{AudioSpecificConfig, HeAac};
+use glassline_media::bitstream::g711::Law;
 use glassline_media::bitstream::h264::BitReader;
 use glassline_media::bitstream::latm::Reader;
 use glassline_media::container::ts::AudioFormat;
@@ -74,6 +76,7 @@ enum Kind {
     Opus,
     MpegAudio,
     Pcm(pcm::Format),
+    Narrow { samples: Samples, factor: usize },
 }
 
 impl Format {
@@ -106,7 +109,9 @@ impl Format {
             "OPUS" => Kind::Opus,
             "MPA" => Kind::MpegAudio,
             "L16" | "L24" => linear(encoding)?,
-            "PCMA" | "PCMU" | "G722" | "G723" | "G726-16" | "G726-24" | "G726-32" | "G726-40" | "G729" => {
+            "PCMU" => narrow(encoding, Samples::Law(Law::Mu))?,
+            "PCMA" => narrow(encoding, Samples::Law(Law::A))?,
+            "G722" | "G723" | "G726-16" | "G726-24" | "G726-32" | "G726-40" | "G729" => {
                 let advice = "let the camera send AAC or Opus";
                 return Err(FormatError::NoPlace { name, advice });
             }
@@ -120,7 +125,9 @@ impl Format {
         let clock_hz = match &kind {
             Kind::H264(_) | Kind::H265(_) | Kind::Av1 | Kind::MpegAudio => 90_000,
             Kind::Opus => 48_000,
-            Kind::Aac { .. } | Kind::Latm { .. } | Kind::Pcm(_) => encoding.clock_hz.max(1),
+            Kind::Aac { .. } | Kind::Latm { .. } | Kind::Pcm(_) | Kind::Narrow { .. } => {
+                encoding.clock_hz.max(1)
+            }
         };
         Ok(Format { clock_hz, kind })
     }
@@ -139,7 +146,23 @@ impl Format {
             Kind::Aac { .. } | Kind::Latm { .. } => Codec::Aac,
             Kind::Opus => Codec::Opus,
             Kind::MpegAudio => Codec::MpegAudio,
-            Kind::Pcm(_) => Codec::S302m,
+            Kind::Pcm(_) | Kind::Narrow { .. } => Codec::S302m,
+        }
+    }
+
+    /// Whether it is sound of one channel at a telephone's rate, of which the units are uncompressed sound of 48 kHz, the channel given
+    /// twice (SMPTE ST 302): twenty times as many bits as came, and nothing that a browser plays.
+    pub fn is_narrow(&self) -> bool {
+        matches!(self.kind, Kind::Narrow { .. })
+    }
+
+    /// What packets have, for people.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Narrow { samples: Samples::Law(Law::Mu), .. } => "G.711 (PCMU)",
+            Kind::Narrow { samples: Samples::Law(Law::A), .. } => "G.711 (PCMA)",
+            Kind::Narrow { samples: Samples::L16, .. } => "L16",
+            _ => self.codec().name(),
         }
     }
 
@@ -152,6 +175,7 @@ impl Format {
             Kind::Opus | Kind::MpegAudio => (2, None),
             // One channel is given twice.
             Kind::Pcm(format) => (format.channels().max(2), None),
+            Kind::Narrow { .. } => (2, None),
         };
         let channels = match (self.codec(), channels) {
             (Codec::Aac, 7) => 8,
@@ -179,6 +203,9 @@ impl Format {
             Kind::Opus => Assembler::Opus(OpusAssembler),
             Kind::MpegAudio => Assembler::MpegAudio(MpegAudioAssembler::new(clock_hz)),
             Kind::Pcm(format) => Assembler::Pcm(PcmAssembler::new(*format)),
+            Kind::Narrow { samples, factor } => {
+                Assembler::Narrow(Box::new(NarrowAssembler::new(*samples, *factor)))
+            }
         }
     }
 }
@@ -288,8 +315,20 @@ fn latm(encoding: &Encoding) -> Result<Kind, FormatError> {
     Ok(Kind::Latm { config, channels: channels.max(1), he_aac: reader.he_aac() })
 }
 
+fn narrow(encoding: &Encoding, samples: Samples) -> Result<Kind, FormatError> {
+    let factor = narrow::factor(encoding.clock_hz).filter(|_| encoding.channels == 1);
+    let factor = factor.ok_or_else(|| FormatError::NoPlace {
+        name: format!("{}/{}/{}", shown(encoding), encoding.clock_hz, encoding.channels),
+        advice: "it is taken with one channel of 8,000, 12,000, 16,000 or 24,000 samples a second",
+    })?;
+    Ok(Kind::Narrow { samples, factor })
+}
+
 fn linear(encoding: &Encoding) -> Result<Kind, FormatError> {
     let depth = if encoding.is("L16") { pcm::Depth::L16 } else { pcm::Depth::L24 };
+    if depth == pcm::Depth::L16 && encoding.channels == 1 && narrow::factor(encoding.clock_hz).is_some() {
+        return narrow(encoding, Samples::L16);
+    }
     let is_carried = encoding.clock_hz == S302M_RATE_HZ && matches!(encoding.channels, 1 | 2 | 4 | 6 | 8);
     let format = pcm::Format::new(depth, encoding.channels, encoding.clock_hz).ok();
     format.filter(|_| is_carried).map(Kind::Pcm).ok_or_else(|| FormatError::NoPlace {
@@ -357,7 +396,9 @@ mod tests {
     #[test]
     fn what_has_no_place_in_a_transport_stream_is_said() {
         let words = |name, clock, channels| of(name, clock, channels, "").unwrap_err().to_string();
-        assert_eq!(words("pcmu", 8_000, 1), "PCMU has no place in MPEG-TS: let the camera send AAC or Opus");
+        assert_eq!(words("g722", 8_000, 1), "G722 has no place in MPEG-TS: let the camera send AAC or Opus");
+        assert!(words("pcmu", 44_100, 1).starts_with("pcmu/44100/1 has no place in MPEG-TS"));
+        assert!(words("PCMA", 8_000, 2).starts_with("PCMA/8000/2 has no place in MPEG-TS"));
         assert!(words("L16", 44_100, 2).starts_with("L16/44100/2 has no place in MPEG-TS"));
         assert_eq!(words("vnd.onvif.metadata", 90_000, 1), "vnd.onvif.metadata is not read from RTP");
         assert_eq!(
@@ -366,6 +407,21 @@ mod tests {
             "nothing that a terminal obeys"
         );
         assert_eq!(of("L16", 48_000, 1, "").unwrap().audio().map(|audio| audio.channels), Some(2));
+    }
+
+    #[test]
+    fn a_telephone_s_sound_becomes_that_of_st_302_and_says_so() {
+        for (name, clock_hz, shown) in [
+            ("PCMU", 8_000, "G.711 (PCMU)"),
+            ("pcma", 8_000, "G.711 (PCMA)"),
+            ("PCMU", 16_000, "G.711 (PCMU)"),
+            ("L16", 24_000, "L16"),
+        ] {
+            let format = of(name, clock_hz, 1, "").unwrap();
+            assert_eq!((format.name(), format.clock_hz(), format.codec()), (shown, clock_hz, Codec::S302m));
+            assert!(format.is_narrow() && format.audio().map(|audio| audio.channels) == Some(2));
+        }
+        assert!(!of("L16", 48_000, 1, "").unwrap().is_narrow());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! packets ─► Reorder ─► an assembler by payload format ─► CodedUnit ─► Timeline ─► PTS, DTS, capture time
 //!                       H.264 (RFC 6184), H.265 (RFC 7798), AV1, AAC (RFC 3640), LATM (RFC 6416),
-//!                       Opus (RFC 7587), MPEG audio (RFC 2250), L16 and L24 (RFC 3551, RFC 3190)
+//!                       Opus (RFC 7587), MPEG audio (RFC 2250), L16 and L24 (RFC 3551, RFC 3190), G.711 (RFC 3551)
 //! AccessUnit ─► Packetizer ─► packets
 //! ```
 //! A picture ends with its marker bit, or where the time stamp changes: cameras forget either. A loss damages the unit that it
@@ -18,6 +18,7 @@ mod decode_order;
 mod format;
 mod latm;
 mod nal;
+mod narrow;
 mod packetize;
 mod parameter_sets;
 mod sound;
@@ -39,6 +40,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, Time};
 use latm::LatmAssembler;
 use nal::NalAssembler;
+use narrow::NarrowAssembler;
 use sound::{MpegAudioAssembler, OpusAssembler, PcmAssembler};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -53,7 +55,8 @@ pub struct CodedUnit {
     pub codec: Codec,
     /// The coded bytes in the form that [`Codec`] names.
     pub data: Bytes,
-    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is above 2³².
+    /// When it is presented: its RTP time stamp, unwrapped, in ticks of the track's clock. The first one is at least 2³², less what a
+    /// filter lags behind.
     pub timestamp: u64,
     /// When it is decoded, by the same clock; RTP does not carry that, and it is concluded from the order of pictures.
     pub decode_timestamp: u64,
@@ -83,6 +86,8 @@ struct Piece<'a> {
     marker: bool,
     /// Packets before it are missing, or it is the first one.
     is_after_loss: bool,
+    /// When it was taken out of the order.
+    now: Time,
 }
 
 /// What assemblers give.
@@ -130,6 +135,7 @@ enum Assembler {
     Opus(OpusAssembler),
     MpegAudio(MpegAudioAssembler),
     Pcm(PcmAssembler),
+    Narrow(Box<NarrowAssembler>),
 }
 
 impl Assembler {
@@ -142,6 +148,7 @@ impl Assembler {
             Assembler::Opus(assembler) => assembler.push(piece, out),
             Assembler::MpegAudio(assembler) => assembler.push(piece, out),
             Assembler::Pcm(assembler) => assembler.push(piece, out),
+            Assembler::Narrow(assembler) => assembler.push(piece, out),
         }
     }
 
@@ -159,6 +166,8 @@ impl Assembler {
 struct Order {
     next: Option<(u32, u16)>,
     timestamp: Option<u64>,
+    /// When packets came or were given up last.
+    now: Time,
 }
 
 impl Order {
@@ -172,7 +181,7 @@ impl Order {
             Some(newest) => newest.saturating_add_signed(distance(newest, wire, 32)),
         };
         self.timestamp = Some(timestamp);
-        Piece { payload, timestamp, marker: header.marker, is_after_loss }
+        Piece { payload, timestamp, marker: header.marker, is_after_loss, now: self.now }
     }
 }
 
@@ -247,6 +256,7 @@ impl Depacketizer {
             count(&mut self.other_type, 1);
             return Ok(false);
         }
+        self.order.now = now;
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         // The order holds whole datagrams, since marker and time stamp are needed when their turn comes.
         let mut take = |datagram: &[u8]| assemble(datagram, order, assembler, out);
@@ -275,7 +285,8 @@ impl Depacketizer {
         }
         // Its sender is another one than the one that is listened to, which is let go.
         self.finish();
-        (self.payload_type, self.order, self.described) = (self.described_type, Order::default(), None);
+        let order = Order { now: self.order.now, ..Order::default() };
+        (self.payload_type, self.order, self.described) = (self.described_type, order, None);
         true
     }
 
@@ -286,6 +297,7 @@ impl Depacketizer {
 
     /// Gives up packets that were waited for long enough.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.order.now = now;
         let (order, assembler, out) = (&mut self.order, &mut self.assembler, &mut self.out);
         self.reorder.handle_timeout(now, &mut |datagram: &[u8]| assemble(datagram, order, assembler, out));
     }

@@ -36,6 +36,8 @@ pub struct Packetizer {
     bytes: u32,
     /// The newest parameter sets, for key frames that come without them.
     sets: ParameterSets,
+    /// Of uncompressed samples.
+    depth: Depth,
 }
 
 /// Where a packet goes.
@@ -71,7 +73,14 @@ impl Packetizer {
             return Err(PacketizerError::Payload(payload_bytes));
         }
         let sets = ParameterSets::default();
-        Ok(Packetizer { codec, payload_type, ssrc, sequence, payload_bytes, packets: 0, bytes: 0, sets })
+        let (packets, bytes, depth) = (0, 0, Depth::L24);
+        Ok(Packetizer { codec, payload_type, ssrc, sequence, payload_bytes, packets, bytes, sets, depth })
+    }
+
+    /// Uncompressed samples leave in this depth; without it as L24.
+    #[must_use]
+    pub fn with_depth(self, depth: Depth) -> Packetizer {
+        Packetizer { depth, ..self }
     }
 
     /// The number of the next packet.
@@ -280,12 +289,12 @@ impl Packetizer {
         }
     }
 
-    /// Samples of ST 302 as L24.
+    /// Samples of ST 302 as L16 or L24.
     fn write_samples(&mut self, unit: &[u8], timestamp: u32, out: Out<'_>) {
         let Ok((header, samples)) = s302m::read(unit) else { return };
         let mut bytes = Vec::new();
-        Depth::L24.encode(&samples.collect::<Vec<f32>>(), &mut bytes);
-        let frame_bytes = usize::from(header.channels).saturating_mul(Depth::L24.bytes());
+        self.depth.encode(&samples.collect::<Vec<f32>>(), &mut bytes);
+        let frame_bytes = usize::from(header.channels).saturating_mul(self.depth.bytes());
         let frames = self.payload_bytes.checked_div(frame_bytes).unwrap_or(1).max(1);
         let mut timestamp = timestamp;
         for piece in bytes.chunks(frames.saturating_mul(frame_bytes)) {

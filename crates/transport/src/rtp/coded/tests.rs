@@ -1,6 +1,7 @@
 use super::*;
 use crate::sdp::Encoding;
 use glassline_media::bitstream::{adts, h264, s302m};
+use glassline_media::upsample::Upsampler;
 use glassline_media::{AccessUnit, Stamps, Ticks};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl Run {
 
     fn units(&mut self) -> Vec<(u64, Vec<u8>)> {
         std::iter::from_fn(|| self.receiver.poll())
-            .map(|unit| (unit.timestamp - (1 << 32), unit.data.to_vec()))
+            .map(|unit| (unit.timestamp.wrapping_sub(1 << 32), unit.data.to_vec()))
             .collect()
     }
 
@@ -334,6 +335,64 @@ fn samples_become_those_of_st_302() {
 }
 
 #[test]
+fn g_711_becomes_sound_of_st_302_on_its_own_clock() {
+    for (name, loud, level) in [("PCMU", 0x00, -32_124.0), ("PCMA", 0x2a, -32_256.0)] {
+        let mut run = Run::new(&format(name, 8_000, 1, ""));
+        run.push(1000, true, &[loud; 160]);
+        run.push(1160, false, &[loud; 80]);
+        // A pause, which is none of the filter's.
+        run.push(9000, true, &[loud; 160]);
+        let units = run.units();
+        let lag = Upsampler::DELAY as u64;
+        assert_eq!(units.iter().map(|(at, _)| at + lag).collect::<Vec<_>>(), [1000, 1160, 9000], "{name}");
+        let read = |data: &[u8]| {
+            let (header, samples) = s302m::read(data).unwrap();
+            let samples: Vec<f32> = samples.collect();
+            assert!(header.channels == 2 && samples.chunks(2).all(|pair| pair[0] == pair[1]));
+            samples.iter().step_by(2).copied().collect::<Vec<f32>>()
+        };
+        let sounds: Vec<Vec<f32>> = units.iter().map(|(_, data)| read(data)).collect();
+        assert_eq!(sounds.iter().map(Vec::len).collect::<Vec<_>>(), [960, 480, 960]);
+        // The second packet goes on at full level, the third begins from silence.
+        assert!(sounds[1].iter().all(|sample| (sample * 32_768.0 - level).abs() < 4.0), "{name}");
+        assert!(sounds[2][0].abs() < 0.1);
+        assert_eq!(run.receiver.counters().malformed, 0);
+        run.push(20_000, true, &[0; 5000]);
+        assert_eq!(run.receiver.counters().malformed, 1);
+        // More than a unit of ST 302 has room for.
+        run.push(30_000, true, &[loud; 2185]);
+        let units = run.units();
+        assert_eq!(units.iter().map(|(at, _)| at + lag).collect::<Vec<_>>(), [30_000, 32_184]);
+        assert_eq!(units.iter().map(|(_, data)| read(data).len()).sum::<usize>(), 2185 * 6);
+    }
+}
+
+#[test]
+fn g_711_that_comes_faster_than_its_time_is_refused() {
+    let mut run = Run::new(&format("PCMU", 8_000, 1, ""));
+    let taken = |run: &mut Run, millis: u64| {
+        for number in 0..3000u32 {
+            let header = Header {
+                marker: false,
+                payload_type: 96,
+                sequence: run.sequence,
+                timestamp: number * 160,
+                ssrc: 5,
+            };
+            let packet = [&header.write()[..], &[1; 160]].concat();
+            run.receiver.handle_packet(&packet, HOST, Time::from_millis(millis)).unwrap();
+            run.sequence = run.sequence.wrapping_add(1);
+        }
+        run.units().len()
+    };
+    // A second of it, and then twice the time that passes.
+    assert_eq!(taken(&mut run, 1000), 50);
+    assert_eq!(taken(&mut run, 1100), 10);
+    assert_eq!(run.receiver.counters().malformed, 6000 - 60);
+    assert_eq!(taken(&mut run, 90_000), 100, "what was not used is no reserve");
+}
+
+#[test]
 fn a_key_frame_without_parameter_sets_is_sent_with_the_newest_ones() {
     let mut packetizer = Packetizer::new(Codec::H264, 96, 5, 0, 1000).unwrap();
     let start: &[u8] = &[0, 0, 0, 1];
@@ -463,11 +522,12 @@ proptest! {
 
     #[test]
     fn hostile_packets_do_no_harm(
-        name in prop::sample::select(vec!["H264", "H265", "AV1", "MPEG4-GENERIC", "MP4A-LATM", "OPUS", "MPA", "L16"]),
+        name in prop::sample::select(vec!["H264", "H265", "AV1", "MPEG4-GENERIC", "MP4A-LATM", "OPUS", "MPA", "L16", "PCMU", "PCMA"]),
         packets in prop::collection::vec(
             (0u16..6, 0u32..3, any::<bool>(), prop::collection::vec(any::<u8>(), 0..60)), 0..40),
     ) {
-        let format = format(name, 48_000, 2, "sizelength=13;indexlength=3;config=1190");
+        let (clock_hz, channels) = if name.starts_with("PCM") { (8_000, 1) } else { (48_000, 2) };
+        let format = format(name, clock_hz, channels, "sizelength=13;indexlength=3;config=1190");
         let mut run = Run::new(&format);
         let mut given = 0;
         for (skip, stamp, marker, payload) in packets {

@@ -29,7 +29,7 @@ impl Choice {
         description: &CodedDescription,
         refuse: &dyn Fn(usize, &CodedTrack) -> Option<String>,
     ) -> Choice {
-        let (mut video, mut audio) = (None, None);
+        let (mut video, mut audio): (Option<Chosen>, Option<Chosen>) = (None, None);
         let mut left_out = Vec::new();
         for (section, track) in description.tracks.iter().enumerate() {
             let place = match track.medium.to_ascii_lowercase().as_str() {
@@ -44,11 +44,20 @@ impl Choice {
             let found = refuse(section, track).map_or_else(|| format_of(track), Err);
             match found {
                 Err(why) => left_out.push(format!("the track `{}` is left out: {why}", track.medium)),
-                Ok(_) if place.is_some() => {
+                // A telephone's sound is the last choice.
+                Ok((format, _))
+                    if place.as_ref().is_some_and(|held| format.is_narrow() || !held.format.is_narrow()) =>
+                {
                     left_out.push(format!("a further track `{}` is left out: one is carried", track.medium));
                 }
                 Ok((format, encoding)) => {
                     let payload_type = encoding.payload_type;
+                    if place.is_some() {
+                        left_out.push(format!(
+                            "a first track `{}` is left out: it has a telephone's sound",
+                            track.medium
+                        ));
+                    }
                     *place = Some(Chosen { section, format, payload_type });
                 }
             }
@@ -66,13 +75,15 @@ fn format_of(track: &CodedTrack) -> Result<(Format, &Encoding), String> {
         return Err(format!("{} is not taken", short(&track.protocol)));
     }
     let mut why = "it has no payload type that is known".to_owned();
+    let mut narrow = None;
     for encoding in &track.encodings {
         match Format::of(encoding) {
+            Ok(format) if format.is_narrow() => narrow = narrow.or(Some((format, encoding))),
             Ok(format) => return Ok((format, encoding)),
             Err(error) => why = error.to_string(),
         }
     }
-    Err(why)
+    narrow.ok_or(why)
 }
 
 /// The beginning of a text from outside.

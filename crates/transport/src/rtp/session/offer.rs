@@ -1,6 +1,7 @@
 //! What is sent: tracks by their first units, and the description of them, for clients of RTSP and for a file.
 
 use crate::rtp::coded::{Packetizer, PacketizerError, SET_BYTES_MAX, SETS_MAX};
+use crate::rtp::pcm::Depth;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use glassline_media::bitstream::aac_config::AudioSpecificConfig;
@@ -24,12 +25,15 @@ pub struct OfferedTrack {
     map: String,
     /// What `a=fmtp` says; empty: nothing.
     parameters: String,
+    /// Of uncompressed samples.
+    depth: Depth,
 }
 
 impl OfferedTrack {
     /// By a unit of it, of pictures one with parameter sets; `number` is its place among the tracks. `None` where the codec has no
     /// payload format here, or the unit does not say what a receiver has to know.
     pub fn of(unit: &AccessUnit, number: u8) -> Option<OfferedTrack> {
+        let mut depth = Depth::L24;
         let (clock_hz, map, parameters) = match unit.codec {
             Codec::H264 => {
                 let of = |kind: u8| sets(&unit.data, |header| header & 0x1f == kind);
@@ -61,12 +65,15 @@ impl OfferedTrack {
             Codec::MpegAudio => (90_000, "MPA/90000".to_owned(), String::new()),
             Codec::S302m => {
                 let header = s302m::Header::parse(&unit.data).ok()?;
-                (48_000, format!("L24/48000/{}", header.channels), String::new())
+                if header.depth == s302m::Depth::Bits16 {
+                    depth = Depth::L16;
+                }
+                (48_000, format!("{}/48000/{}", depth.name(), header.channels), String::new())
             }
             _ => return None,
         };
         let payload_type = FIRST_PAYLOAD_TYPE.checked_add(number).filter(|number| *number < 128)?;
-        Some(OfferedTrack { codec: unit.codec, payload_type, clock_hz, map, parameters })
+        Some(OfferedTrack { codec: unit.codec, payload_type, clock_hz, map, parameters, depth })
     }
 
     /// Its codec.
@@ -96,7 +103,8 @@ impl OfferedTrack {
         sequence: u16,
         payload_bytes: usize,
     ) -> Result<Packetizer, PacketizerError> {
-        Packetizer::new(self.codec, self.payload_type, ssrc, sequence, payload_bytes)
+        let made = Packetizer::new(self.codec, self.payload_type, ssrc, sequence, payload_bytes);
+        made.map(|packetizer| packetizer.with_depth(self.depth))
     }
 }
 
@@ -245,6 +253,25 @@ mod tests {
             None,
             "it has no parameter sets"
         );
+    }
+
+    #[test]
+    fn uncompressed_sound_keeps_its_depth() {
+        for (depth, name, sample) in [
+            (s302m::Depth::Bits16, "L16/48000/2", &[0x40, 0][..]),
+            (s302m::Depth::Bits20, "L24/48000/2", &[0x40, 0, 0]),
+            (s302m::Depth::Bits24, "L24/48000/2", &[0x40, 0, 0]),
+        ] {
+            let mut data = Vec::new();
+            s302m::write(&[0.5; 4], 2, depth, 0, &mut data).unwrap();
+            let unit = unit(Codec::S302m, &data);
+            let track = OfferedTrack::of(&unit, 0).unwrap();
+            assert_eq!(track.map, name);
+            let mut packets = Vec::new();
+            let mut packetizer = track.packetizer(1, 1, 1000).unwrap();
+            packetizer.packetize(&unit, 0, &mut |packet| packets.push(packet[12..].to_vec()));
+            assert_eq!(packets, [sample.repeat(4)], "{name}");
+        }
     }
 
     #[test]

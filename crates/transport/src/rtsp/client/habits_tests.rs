@@ -284,7 +284,7 @@ fn habits_of_descriptions() -> Vec<Habit> {
             TCP,
             with(
                 begun(&format!(
-                    "{SDP}m=audio 0 RTP/AVP 8\r\na=control:trackID=2\r\nm=application 0 RTP/AVP 107\r\na=rtpmap:107 vnd.onvif.metadata/90000\r\n"
+                    "{SDP}m=audio 0 RTP/AVP 9\r\na=control:trackID=2\r\nm=application 0 RTP/AVP 107\r\na=rtpmap:107 vnd.onvif.metadata/90000\r\n"
                 )),
                 vec![("SETUP", ok(INTERLEAVED)), played("PLAY")],
             ),

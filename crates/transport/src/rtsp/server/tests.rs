@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const UTC: Utc = Utc::from_nanos(1_700_000_000_000_000_000);
 const NOW: Time = Time::from_millis(1000);
 const SDP: &str = "v=0\r\nm=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:streamid=0\r\n\
-    m=audio 0 RTP/AVP 0\r\na=control:streamid=1\r\n";
+    m=audio 0 RTP/AVP 9\r\na=control:streamid=1\r\n";
 
 struct Client {
     session: ServerSession,
@@ -64,7 +64,7 @@ fn a_program_publishes_on_the_connection() {
     let mut client = Client::new();
     assert!(client.asked("OPTIONS *", "", "").contains("Public: OPTIONS, DESCRIBE, ANNOUNCE"));
     client.announced();
-    assert!(client.session.left_out()[0].contains("PCMU has no place"));
+    assert!(client.session.left_out()[0].contains("G722 has no place"));
     // FFmpeg puts the control behind the query.
     for (number, channels) in [(0, "0-1"), (1, "2-3")] {
         let line = format!("SETUP rtsp://h:8554/live/hall?key=k/streamid={number}");
@@ -193,7 +193,7 @@ fn what_is_out_of_turn_or_unknown_is_refused() {
     );
     assert!(
         client
-            .asked("ANNOUNCE rtsp://h/live/hall", "", "m=audio 0 RTP/AVP 0\r\n")
+            .asked("ANNOUNCE rtsp://h/live/hall", "", "m=audio 0 RTP/AVP 9\r\n")
             .starts_with("RTSP/1.0 415")
     );
     assert!(client.asked("ANNOUNCE rtsp://h/live/hall", "", "hello").starts_with("RTSP/1.0 400"));
