@@ -284,7 +284,7 @@ fn a_viewer_is_let_in_before_it_gets_anything() {
     assert!(caller.connection().is_some(), "{:?}", caller.error());
 }
 
-/// The encoder is refused once and ends where another publisher has the name: what has it is gone, though.
+/// By the listener for all and by that of one source: what has the name, or the place, is asked, and does not answer.
 #[test]
 fn an_encoder_that_was_killed_gets_its_name_back() {
     let scratch = Scratch::new("srt-killed");
@@ -307,4 +307,7 @@ fn an_encoder_that_was_killed_gets_its_name_back() {
             server.count(name, "bytes_in") > before + 20_000
         });
     }
+    let said = server.process.output();
+    assert!(said.contains("publisher was gone and came again"), "{said}");
+    assert!(said.contains("source is not there: the peer has begun anew"), "{said}");
 }
