@@ -13,7 +13,7 @@
 )]
 
 use super::carriage::{CarriageEntry, Carried};
-use super::choice::{Candidate, Level, choose, refuge};
+use super::choice::{Candidate, Level, choose, gateway, refuge};
 use super::{Answer, Key, NodeEntry, NodeName, Ownership, Pending, Request};
 use crate::policy::StreamName;
 use glassline_media::Time;
@@ -157,6 +157,22 @@ impl Ownership {
         let nearest = kept.unwrap_or_else(|| choose(&self.own, level, owner, candidates()));
         let owner = Candidate { node: owner, hops: 0 };
         [nearest, owner].iter().take(if nearest.hops == 0 { 1 } else { 2 }).map(Holder::of).collect()
+    }
+
+    /// The node from which this one had better pull the stream than from the node `from`, so that its zone has it from another zone once:
+    /// [`gateway`]. `None` where it stays, and where the registry is not heard.
+    pub fn gateway(&self, name: &StreamName, from: &NodeName, now: Time) -> Option<NodeName> {
+        let (owner, epoch) = self.owner(name, now).filter(|_| self.view.is_heard())?;
+        let carriers = || {
+            let alive =
+                self.view.carriers(name, epoch).filter(|(node, _)| self.view.is_alive(&node.run, now));
+            alive.map(|(node, carried)| Candidate { node, hops: carried.hops })
+        };
+        let source = match owner.run.node == *from {
+            true => Candidate { node: owner, hops: 0 },
+            false => carriers().find(|it| it.node.run.node == *from)?,
+        };
+        gateway(&self.own, source, carriers()).map(|node| node.run.node.clone())
     }
 
     /// Whether the node may be pulled from, where another one has the stream, too.
