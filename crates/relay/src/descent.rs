@@ -4,6 +4,7 @@
 use glassline_delivery::http1::Url;
 use glassline_delivery::ownership::{self, Level, NodeName, Stay};
 use glassline_delivery::pull::PullError;
+use glassline_media::Time;
 use glassline_streams::Holder;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +20,13 @@ pub(super) struct Descent {
     pub(super) level: Level,
     /// The number of the server that sends.
     pub(super) from: Option<usize>,
+    /// When it is looked whether a server of this zone has it from the one that sends.
+    pub(super) looks_at: Time,
 }
 
 impl Default for Descent {
     fn default() -> Descent {
-        Descent { holders: Vec::new(), epoch: 0, level: Level::NONE, from: None }
+        Descent { holders: Vec::new(), epoch: 0, level: Level::NONE, from: None, looks_at: Time::ZERO }
     }
 }
 
@@ -48,7 +51,13 @@ impl Descent {
             NodeName::parse(&node).map(|node| Holder { node, url, hops })
         };
         let holders = left.holders.into_iter().map(holder).collect::<Option<Vec<_>>>().unwrap_or_default();
-        Descent { holders, epoch: left.epoch, level: Level::of(left.hops), from: left.from }
+        Descent {
+            holders,
+            epoch: left.epoch,
+            level: Level::of(left.hops),
+            from: left.from,
+            looks_at: Time::ZERO,
+        }
     }
 
     fn owner(&self) -> Option<&Url> {

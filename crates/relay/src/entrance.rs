@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::hub::Hub;
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, Secret, StreamName};
 use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
 use glassline_io::tls::{Session, TlsError};
@@ -28,6 +29,11 @@ impl Entrance for Hub {
 
     fn make_way(&self, name: &StreamName, take_over: bool) -> bool {
         self.ingests.make_way(name, take_over, self, self.clock.now())
+    }
+
+    fn refuge(&self, name: &StreamName) -> Option<Url> {
+        // A client of these protocols is told in words alone.
+        self.refuge_of(name, false)
     }
 
     fn presence(&self) -> &Presence {

@@ -10,7 +10,7 @@ use glassline_io::random;
 use glassline_io::udp::{Arrivals, Local, Port};
 use glassline_media::Time;
 use glassline_streams::status::{PeerFigure, PeerStatus};
-use glassline_transport::srt::{Connection, Handled, Listener, PEER_IDLE, Rejection, Request, Settings};
+use glassline_transport::srt::{Connection, Handled, Listener, PEER_IDLE, Request, Settings};
 use glassline_transport::srtla::{self, Groups, LinkFigures};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -365,8 +365,8 @@ impl Worker {
                 }
                 Err(refused) => self.tell_refusal(peer, refused.0.words()),
             },
-            Err((status, words)) => {
-                self.listener.reject(now, &request, Rejection::of_status(status));
+            Err((rejection, words)) => {
+                self.listener.reject(now, &request, rejection);
                 if self.refused.len() >= REFUSED_MAX {
                     self.refused.pop_front();
                 }

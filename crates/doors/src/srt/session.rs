@@ -6,9 +6,9 @@ use glassline_delivery::policy::{Credential, Protocol, ShownToken, StreamName};
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
 use glassline_media::quantity::Bitrate;
-use glassline_streams::Read;
 use glassline_streams::status::{PeerRole, PeerStatus};
-use glassline_transport::srt::{Connection, StreamId, StreamMode, USUAL_PAYLOAD};
+use glassline_streams::{AcquireError, Read};
+use glassline_transport::srt::{Connection, Rejection, StreamId, StreamMode, USUAL_PAYLOAD};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -87,20 +87,29 @@ pub(super) fn read_into(
     Ok(false)
 }
 
+/// The number that says why a peer is not let in.
+fn rejection(refused: &Refused) -> Rejection {
+    match refused {
+        Refused::Slot(AcquireError::Draining) | Refused::Draining { .. } => Rejection::DOWN,
+        other => Rejection::of_status(other.status()),
+    }
+}
+
 impl Session {
     /// Lets a peer in that asks by `stream_id`.
     ///
     /// # Errors
-    /// The status of HTTP that says the same as the refusal, and the reason in words.
+    /// The number of the refusal, and the reason in words.
     pub(super) fn open(
         server: &Arc<dyn Entrance>,
         peer: SocketAddr,
         stream_id: &[u8],
         waker: Waker,
-    ) -> Result<Session, (u16, String)> {
-        let id = StreamId::parse(stream_id).map_err(|words| (400, words))?;
+    ) -> Result<Session, (Rejection, String)> {
+        let id = StreamId::parse(stream_id).map_err(|words| (Rejection::BAD_REQUEST, words))?;
         let name = StreamName::parse(&id.name).ok_or_else(|| {
-            (400, "a stream's name is 1 to 64 letters, digits, dots, dashes or underscores".to_owned())
+            let words = "a stream's name is 1 to 64 letters, digits, dots, dashes or underscores";
+            (Rejection::BAD_REQUEST, words.to_owned())
         })?;
         let client = Client {
             peer,
@@ -108,7 +117,7 @@ impl Session {
             credential: credential(id.key.as_deref()),
             program: id.user.as_deref(),
         };
-        let told = |refused: Refused| (refused.status(), refused.to_string());
+        let told = |refused: Refused| (rejection(&refused), refused.to_string());
         match id.mode {
             StreamMode::Publish => {
                 let publisher = Contribution::enter(server, &client, &name, id.takes_over).map_err(told)?;
