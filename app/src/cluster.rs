@@ -44,7 +44,7 @@ struct DrainArgs {
     /// Let viewers and publishers come again
     #[arg(long)]
     undo: bool,
-    /// In which time running viewers of the transport stream are sent on, each at a key frame
+    /// In which time running viewers of the transport stream are sent on, each at a key frame; 1h at most
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     over: Duration,
     /// How long to wait until it is empty
@@ -199,7 +199,10 @@ fn drain(args: &DrainArgs) -> Result<()> {
             "ask a server of this version",
         )
     };
-    let path = format!("/api/cluster/drain?over={}ms", args.over.as_millis());
+    let path = match args.undo {
+        true => "/api/cluster/drain".to_owned(),
+        false => format!("/api/cluster/drain?over={}ms", args.over.as_millis()),
+    };
     let body = ask(method, server, &path, trust)?;
     let mut left = serde_json::from_str::<Drain>(&body).map_err(is_no_answer)?;
     if args.undo {

@@ -214,7 +214,8 @@ impl Membership {
 #[cfg(feature = "cluster")]
 fn expose_drain(hub: &Hub, text: &mut String) {
     use std::fmt::Write as _;
-    let DrainCounts { publishers_sent, viewers_sent, viewers_ended, .. } = hub.drain_counts();
+    let counts = hub.drain_counts();
+    let DrainCounts { publishers_sent, viewers_sent, viewers_ended, .. } = counts;
     let name = "glassline_cluster_draining";
     let _ = write!(text, "# HELP {name} Whether this server is emptied.\n# TYPE {name} gauge\n");
     let _ = writeln!(text, "{name} {}", u8::from(hub.is_draining()));
@@ -224,9 +225,13 @@ fn expose_drain(hub: &Hub, text: &mut String) {
         "# HELP {name} Publishers and requests of viewers that were answered by the address of another server, and responses to viewers that \
          were ended for that.\n# TYPE {name} counter\n"
     );
-    for (what, count) in
-        [("publisher", publishers_sent), ("viewer", viewers_sent), ("running_viewer", viewers_ended)]
-    {
+    for (what, count) in [
+        ("publisher", publishers_sent),
+        ("viewer", viewers_sent),
+        ("running_viewer", viewers_ended),
+        ("refused_publisher", counts.publishers_refused),
+        ("refused_viewer", counts.viewers_refused),
+    ] {
         let _ = writeln!(text, "{name}{{what=\"{what}\"}} {count}");
     }
 }

@@ -54,7 +54,8 @@ impl Hub {
                     failed.push(name);
                     if holder.hops > 0 {
                         self.passed_over.count(error);
-                        let node = &holder.node;
+                        let node = holder.node.clone();
+                        descent.shun(&node, now);
                         tracing::debug!(stream = %name, %node, "a server that carries the stream is passed over for the one that has its publisher: {error}");
                     }
                 }

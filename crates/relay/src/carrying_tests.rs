@@ -343,4 +343,21 @@ fn what_comes_from_another_zone_is_pulled_from_the_gateway_of_this_one_later_unl
     fails(&hub, 0, &PullError::Ended);
     begins(&hub, 1);
     assert_eq!(told(&hub), (Some("n9".to_owned()), Some(1)));
+    assert_eq!(
+        (looks(&hub, true), told(&hub)),
+        (vec![19, 9], (Some("n9".to_owned()), Some(1))),
+        "for a while"
+    );
+    let table = hub.pulls();
+    hub.demands.lock().get_mut(&name("a")).unwrap().descent.shunned = None;
+    assert_eq!(looks(&hub, true), [19, 9, 9], "another list, which begins at its first server");
+    assert!(!Arc::ptr_eq(&table, &hub.pulls()) && told(&hub) == (None, None));
+    begins(&hub, 0);
+    assert_eq!(told(&hub), (Some("n19".to_owned()), Some(2)));
+    fails(&hub, 0, &PullError::Ended);
+    begins(&hub, 1);
+    assert_eq!(told(&hub), (Some("n9".to_owned()), Some(1)));
+    let descent = &hub.demands.lock()[&name("a")].descent;
+    let (now, node) = (hub.clock.now(), NodeName::parse("n19").unwrap());
+    assert!(descent.shuns(&node, now) && !descent.shuns(&node, now + Duration::from_secs(121)));
 }

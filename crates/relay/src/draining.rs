@@ -1,6 +1,7 @@
 //! A server that is emptied for maintenance: since when, in which time its viewers are sent on, what was done, and which players ask it
 //! still.
 
+use glassline_delivery::policy::StreamName;
 use glassline_media::Time;
 use glassline_streams::ConnectionId;
 use glassline_streams::presence::subscriber;
@@ -16,10 +17,10 @@ const PLAYER_LASTS: Duration = Duration::from_secs(30);
 /// Addresses of players that are kept apart. Of more it is known that there are some.
 const PLAYERS_MAX: usize = 16 << 10;
 
-/// What was done to empty the server. The last three are whole since the process began.
+/// What was done to empty the server. All but the first are counted since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainCounts {
-    /// Addresses from which a player has read a playlist or manifest here in the last 30 seconds, while the server was emptied.
+    /// Addresses from which a player has read a playlist or manifest here in the last 30 seconds.
     pub players: usize,
     /// Publishers that were answered by the address of another server.
     pub publishers_sent: u64,
@@ -27,6 +28,10 @@ pub struct DrainCounts {
     pub viewers_sent: u64,
     /// Responses to viewers that were ended at a key frame.
     pub viewers_ended: u64,
+    /// Publishers at doors other than HTTP's that were refused.
+    pub publishers_refused: u64,
+    /// Viewers there.
+    pub viewers_refused: u64,
 }
 
 /// Since when, and in which time running viewers are sent on.
@@ -41,8 +46,14 @@ impl DrainPlan {
         DrainPlan { since, over }
     }
 
-    pub(super) fn since(&self) -> Time {
-        self.since
+    /// Whether it says the same of another time.
+    pub(super) fn is_like(&self, other: &DrainPlan) -> bool {
+        self.over == other.over
+    }
+
+    /// The same, for viewers that can be sent on since then.
+    pub(super) fn from(self, since: Time) -> DrainPlan {
+        DrainPlan { since: self.since.max(since), ..self }
     }
 
     /// When the viewer at this connection has its turn: all are spread evenly over the time, so that they do not come to the other
@@ -64,9 +75,13 @@ pub(super) struct Draining {
     is_on: AtomicBool,
     plan: Mutex<Option<DrainPlan>>,
     players: Mutex<Players>,
+    /// Since when viewers of each stream can be sent on, those over TLS apart.
+    refuges: Mutex<BTreeMap<(StreamName, bool), Time>>,
     publishers_sent: AtomicU64,
     viewers_sent: AtomicU64,
     viewers_ended: AtomicU64,
+    pub(super) publishers_refused: AtomicU64,
+    pub(super) viewers_refused: AtomicU64,
 }
 
 /// When each address last read a playlist here.
@@ -108,8 +123,19 @@ impl Draining {
     }
 
     pub(super) fn set(&self, plan: Option<DrainPlan>) {
+        self.refuges.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.plan() = plan;
         self.is_on.store(plan.is_some(), Ordering::Relaxed);
+    }
+
+    /// Viewers of this stream can be sent on now, or cannot. Returns since when they can.
+    pub(super) fn note_refuge(&self, stream: (StreamName, bool), has_one: bool, now: Time) -> Option<Time> {
+        let mut refuges = self.refuges.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_one {
+            return Some(*refuges.entry(stream).or_insert(now));
+        }
+        refuges.remove(&stream);
+        None
     }
 
     /// The player at `address` has asked for a playlist, wherever it was sent.
@@ -140,6 +166,8 @@ impl Draining {
             publishers_sent: self.publishers_sent.load(Ordering::Relaxed),
             viewers_sent: self.viewers_sent.load(Ordering::Relaxed),
             viewers_ended: self.viewers_ended.load(Ordering::Relaxed),
+            publishers_refused: self.publishers_refused.load(Ordering::Relaxed),
+            viewers_refused: self.viewers_refused.load(Ordering::Relaxed),
         }
     }
 }

@@ -8,6 +8,7 @@ use glassline_doors::entrance::{Entrance, PublishLimits, Visit};
 use glassline_io::tls::{Session, TlsError};
 use glassline_streams::Live;
 use glassline_streams::presence::Presence;
+use std::sync::atomic::Ordering;
 
 impl Entrance for Hub {
     fn check(&self, asked: &AccessRequest<'_>) -> Result<(), Refusal> {
@@ -33,7 +34,9 @@ impl Entrance for Hub {
 
     fn refuge(&self, name: &StreamName) -> Option<Url> {
         // A client of these protocols is told in words alone.
-        self.refuge_of(name, false)
+        let refuge = self.refuge_of(name, false)?;
+        self.draining.viewers_refused.fetch_add(1, Ordering::Relaxed);
+        Some(refuge)
     }
 
     fn presence(&self) -> &Presence {

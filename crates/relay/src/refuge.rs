@@ -28,12 +28,17 @@ pub(super) struct Target<'a> {
 
 /// For which streams there is another server, looked up once for all viewers of a sweep.
 #[derive(Default)]
-pub(super) struct Refuges(BTreeMap<(StreamName, bool), bool>);
+pub(super) struct Refuges(BTreeMap<(StreamName, bool), Option<Time>>);
 
 impl Refuges {
-    fn has(&mut self, hub: &Hub, name: &StreamName, is_secured: bool) -> bool {
+    /// Since when there is one without a break; `None` where there is none.
+    fn since(&mut self, hub: &Hub, name: &StreamName, is_secured: bool, now: Time) -> Option<Time> {
         let key = (name.clone(), is_secured);
-        *self.0.entry(key).or_insert_with(|| hub.refuge_of(name, is_secured).is_some())
+        let look = || {
+            let has_one = hub.refuge_of(name, is_secured).is_some();
+            hub.draining.note_refuge((name.clone(), is_secured), has_one, now)
+        };
+        *self.0.entry(key).or_insert_with(look)
     }
 }
 
@@ -41,8 +46,11 @@ impl Hub {
     /// Has this server emptied, its running viewers in the time that this says, or not any more (`None`). What comes and cannot be sent to
     /// another server of the cluster is served here still, but for publishers, which are refused.
     pub fn drain(&self, over: Option<Duration>) {
-        let since = self.draining.left().map_or(self.clock.now(), |plan| plan.since());
-        self.draining.set(over.map(|over| DrainPlan::new(since, over)));
+        let plan = over.map(|over| DrainPlan::new(self.clock.now(), over));
+        let goes_on = plan.zip(self.draining.left()).is_some_and(|(new, known)| new.is_like(&known));
+        if !goes_on {
+            self.draining.set(plan);
+        }
         if let Some(directory) = self.directory() {
             directory.publishers_changed();
         }
@@ -66,8 +74,10 @@ impl Hub {
         refuges: &mut Refuges,
         now: Time,
     ) -> bool {
-        let plan = self.draining.left();
-        plan.is_some_and(|plan| now >= plan.turn_of(id)) && refuges.has(self, name, is_secured)
+        let Some(plan) = self.draining.left() else { return false };
+        // Where another server has come only now, all viewers are spread over the time from now on.
+        let since = refuges.since(self, name, is_secured, now);
+        since.is_some_and(|since| now >= plan.from(since).turn_of(id))
     }
 
     /// The server to which clients of the stream `name` are sent while this one is emptied. None is named without TLS to a client that has
@@ -81,10 +91,18 @@ impl Hub {
 
     /// The same for a viewer, where the stream is one of this cluster.
     pub(super) fn refuge_of(&self, name: &StreamName, is_secured: bool) -> Option<Url> {
-        let url = self.other_server(name, is_secured)?;
+        self.other_server(name, is_secured).filter(|_| self.is_known(name))
+    }
+
+    /// Whether the stream, or a version of the capture of that name, is here or at another server of the cluster.
+    fn is_known(&self, name: &StreamName) -> bool {
         let is_here = || self.streams.find(name).is_some() || self.versions_of(name).next().is_some();
-        let is_known = is_here() || matches!(self.whereabouts_of_presentation(name), Whereabouts::At { .. });
-        is_known.then_some(url)
+        is_here() || matches!(self.whereabouts_of_presentation(name), Whereabouts::At { .. })
+    }
+
+    /// The same, where there are other servers that have streams in common with this one.
+    pub(super) fn is_in_cluster(&self, name: &StreamName) -> bool {
+        self.directory().is_some() && self.is_known(name)
     }
 
     /// Where a viewer that asks for `target` of the stream `name` is sent, while this server is emptied.

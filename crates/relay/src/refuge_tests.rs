@@ -84,17 +84,25 @@ fn viewers_that_come_and_players_are_sent_to_the_address_of_the_registry() {
     for (token, path) in (20..).zip(["/live/a/video/init.mp4", "/metrics", "/live/a.ts?x=\\\\h"]) {
         assert_ne!(answer(&first, token, path, "").0, "307", "{path}");
     }
-    let of_page = ["Origin: https://here.example\r\n", "Sec-Fetch-Mode: no-cors\r\n"];
+    let of_page = [
+        "Origin: https://here.example\r\n",
+        "Sec-Fetch-Mode: no-cors\r\n",
+        // What a page fetches of an address by plain http.
+        "User-Agent: Mozilla/5.0 (X11)\r\nAccept: */*\r\n",
+    ];
     for (token, fields) in (50..).zip(of_page) {
         let words = "a page is not sent elsewhere";
         assert_eq!(answer(&first, token, "/live/a.ts", fields).0, "200", "{words}: {fields}");
     }
-    assert_eq!(answer(&first, 52, "/live/a.ts", "Sec-Fetch-Mode: navigate\r\n"), to("/live/a.ts"));
+    let opened = ["Sec-Fetch-Mode: navigate\r\n", "User-Agent: Mozilla/5.0 (X11)\r\nAccept: text/html\r\n"];
+    for (token, fields) in (56..).zip(opened) {
+        assert_eq!(answer(&first, token, "/live/a.ts", fields), to("/live/a.ts"));
+    }
     assert_eq!(answer(&first, 54, "/watch/a?x=1", "Sec-Fetch-Mode: navigate\r\n"), to("/watch/a?x=1"));
     assert_eq!(answer(&first, 55, "/watch/other", "").0, "200", "nothing is known of it");
     let _version = first.hub.publish(&name("hall-720p50")).expect("a free name");
     assert_eq!(answer(&first, 53, "/live/hall/index.m3u8", ""), to("/live/hall/index.m3u8"));
-    assert_eq!(first.hub.drain_counts().viewers_sent, 7);
+    assert_eq!(first.hub.drain_counts().viewers_sent, 8);
     publisher.push(&opening(3).1).expect("what runs goes on");
     first.hub.drain(None);
     assert_eq!(answer(&first, 40, "/live/a.ts", "").0, "200");
@@ -111,7 +119,7 @@ fn servers_of_the_cluster_stay_and_other_servers_are_sent_on_with_the_stream_alo
     assert_eq!(answer(&first, 30, "/live/a.ts", &hops).0, "200", "it knows what it asks for");
     assert_eq!(answer(&first, 31, "/live/a.ts", via), to("/live/a.ts"));
     assert_ne!(answer(&first, 32, "/live/a/index.m3u8", via).0, "307", "objects of a list are of one server");
-    assert_eq!(first.hub.drain_counts().players, 0);
+    assert_eq!(first.hub.drain_counts().players, 1, "what is behind it depends on this server");
 }
 
 #[test]
@@ -242,9 +250,37 @@ fn a_server_that_is_emptied_is_so_in_the_next_process() {
 #[test]
 fn an_address_from_which_playlists_are_read_counts_once() {
     let first = server(OTHER);
-    drain(&first);
+    answer(&first, 5, "/live/nonsense/index.m3u8", "");
+    assert_eq!(first.hub.drain_counts().players, 0, "anything may be asked for");
+    let _publisher = first.hub.publish(&name("a")).expect("a free name");
+    // A drain that begins has to know of them.
     for token in 1..4 {
         answer(&first, token, "/live/a/index.m3u8", "");
     }
     assert_eq!(first.hub.drain_counts().players, 1);
+}
+
+#[test]
+fn viewers_are_spread_over_the_time_from_when_another_server_is_there() {
+    let first = server(None);
+    let _publisher = first.hub.publish(&name("a")).expect("a free name");
+    first.hub.drain(Some(Duration::from_secs(10)));
+    let began = first.hub.clock.now();
+    let leaving = |after: u64| {
+        let now = began + Duration::from_secs(after);
+        let mut refuges = Refuges::default();
+        let id = |token| ConnectionId { worker: 0, token };
+        (0..100)
+            .filter(|token| first.hub.sends_on((id(*token), false), &name("a"), &mut refuges, now))
+            .count()
+    };
+    assert_eq!(leaving(600), 0);
+    first.hub.set_directory(Some(Arc::new(Other(OTHER)) as Arc<dyn Directory>));
+    assert!(leaving(601) < 5, "not all at once");
+    assert!((30..70).contains(&leaving(606)) && leaving(612) == 100);
+    // Another time is another drain, the same one is not.
+    first.hub.drain(Some(Duration::from_secs(10)));
+    assert_eq!(leaving(612), 100);
+    first.hub.drain(Some(Duration::from_secs(20)));
+    assert!(leaving(613) < 5);
 }

@@ -7,24 +7,32 @@ use crate::refuge::{Refuges, Target};
 use crate::turn::TurnContext;
 use crate::viewer::Stays;
 use glassline_delivery::fill::Via;
-use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Response};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::hops_limit;
 use glassline_delivery::push;
+use glassline_media::Time;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What the publisher of an open request has asked for, where it goes elsewhere when it is told so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Movable {
     path: String,
     query: String,
+    /// When it was last looked where it may go: not for each of its pictures.
+    #[serde(default)]
+    looked_at: Option<Time>,
 }
+
+/// It is looked again after this time.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 impl Movable {
     pub(super) fn of(request: &Request) -> Option<Movable> {
         let follows = push::follows(&request.headers);
-        follows.then(|| Movable { path: request.path.clone(), query: request.query.clone() })
+        follows.then(|| Movable { path: request.path.clone(), query: request.query.clone(), looked_at: None })
     }
 }
 
@@ -44,10 +52,21 @@ fn moved(location: String) -> Response {
 
 /// Whether a script or a player of a web page asks: a browser follows a redirect to another server only where the page's own policy and
 /// that server's answer allow it (Fetch Standard §4.4), and shows the page an error otherwise.
+///
+/// Of an address by plain http a browser says neither where the page is from nor what it fetches for (Fetch Metadata, §2; Fetch Standard
+/// §3.2): there it is told by its name, and by not asking for a page.
 fn is_of_page(request: &Request) -> bool {
     let headers = &request.headers;
-    let mode = headers.first("sec-fetch-mode");
-    headers.first("origin").is_some() || mode.is_some_and(|mode| mode != "navigate")
+    if headers.first("origin").is_some() {
+        return true;
+    }
+    match headers.first("sec-fetch-mode") {
+        Some(mode) => mode != "navigate",
+        None => {
+            let is_browser = headers.first("user-agent").is_some_and(|name| name.starts_with("Mozilla/"));
+            is_browser && !headers.first("accept").is_some_and(|accept| accept.contains("text/html"))
+        }
+    }
 }
 
 /// Why it is never sent away, where it is not: a page, and a server that reads in the registry that this one is emptied.
@@ -73,14 +92,12 @@ impl Connection {
         context: &TurnContext<'_>,
     ) -> Result<(), Response> {
         let hub = context.hub;
-        let is_fetched = wanted == Wanted::Playlist && !Via::of(&request.headers).is_empty();
-        if !hub.is_draining() || is_fetched || hops_limit(&request.headers).is_some() {
-            return Ok(());
-        }
-        if wanted == Wanted::Playlist {
+        // A drain that begins has to know which players there are.
+        if wanted == Wanted::Playlist && request.method == Method::Get && hub.is_in_cluster(name) {
             hub.draining.note_player(self.peer.ip(), context.now);
         }
-        if stays(request).is_some() {
+        let is_fetched = wanted == Wanted::Playlist && !Via::of(&request.headers).is_empty();
+        if !hub.is_draining() || is_fetched || stays(request).is_some() {
             return Ok(());
         }
         match hub.refuge(name, self.target(&request.path, &request.query)) {
@@ -124,8 +141,14 @@ impl Connection {
         if !context.hub.is_draining() || !self.http.is_between_chunks() {
             return;
         }
+        let Role::Publishing(publishing) = &mut self.role else { return };
+        let Some(movable) = &mut publishing.movable else { return };
+        if movable.looked_at.is_some_and(|at| context.now.since(at) < LOOK_PAUSE) {
+            return;
+        }
+        movable.looked_at = Some(context.now);
         let Role::Publishing(publishing) = &self.role else { return };
-        let Some(Movable { path, query }) = &publishing.movable else { return };
+        let Some(Movable { path, query, .. }) = &publishing.movable else { return };
         let target = self.target(path, query);
         let Some(location) = context.hub.refuge_of_publisher(&publishing.live.name, target, true) else {
             return;

@@ -67,7 +67,9 @@ impl Connection {
             take_over,
             piece: piece.as_ref(),
         };
-        let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
+        // A publisher that is not let in ends none that is here.
+        let is_free = context.hub.is_draining()
+            || context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = AcquireError::Taken { name: name.clone() };
         let acquired = if is_free { context.hub.streams.acquire(slot_request) } else { Err(taken) };
         let Acquired { live, session, continued } = acquired.map_err(|error| {

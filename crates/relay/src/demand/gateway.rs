@@ -73,14 +73,19 @@ impl Hub {
         let Some(holder) = demand.descent.holder().filter(|holder| holder.node == *from) else { return };
         // What is given on would come from a server as far away as those that it is given to.
         let is_given = self.demands.is_given(name) || now.since(demand.given_at) < GIVEN_LASTS;
-        if holder.hops == 0 && is_given {
+        if holder.hops == 0 && is_given || demand.descent.shuns(gateway, now) {
             return;
         }
         let mux = demand.pull.mux.unwrap_or_default();
         let plan = self.plan(&edge, name, mux, (level, Some(gateway)));
         let is_asked_first = |holder: &glassline_streams::Holder| holder.node == *gateway && holder.hops == 1;
         let Some(plan) = plan.filter(|plan| plan.holders.first().is_some_and(is_asked_first)) else { return };
-        let Some(pull) = plan.pull(&edge, name, mux) else { return };
+        let Some(mut pull) = plan.pull(&edge, name, mux) else { return };
+        if pull == demand.pull {
+            // It was the first of the same list before, and gave nothing then. What is pulled by a list that is the same goes on where it
+            // is: one with its last server twice is begun at its first.
+            pull.alternates.extend(pull.alternates.last().cloned());
+        }
         // Told by the next answer of this server, which may be one to the server that is asked.
         demand.descent.level = level;
         demand.turn_to(pull, plan.holders, plan.epoch);

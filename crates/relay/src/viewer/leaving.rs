@@ -87,7 +87,7 @@ impl Viewer {
 
     /// It goes on, where its response has not ended yet.
     pub(crate) fn stay(&mut self) {
-        if !matches!(self.leaving.get(), Leaving::Never(_)) {
+        if !matches!(self.leaving.get(), Leaving::Never(_)) && !self.has_left() {
             self.set_leaving(Leaving::No);
         }
     }
