@@ -29,10 +29,12 @@ enum Action {
     Drain(DrainArgs),
 }
 
-/// Empty a server: what comes is sent to other servers, and what runs goes on to its end
+/// Empty a server: what comes is sent to other servers, and so are running viewers and publishers that can follow
 ///
-/// Ends with status 0 when no viewer and no publisher is left, with 1 where some are left behind --timeout. The server takes nothing new
-/// until --undo, or until it is started again.
+/// Ends with status 0 when no viewer, no publisher and no player is left, with 1 where some are left behind --timeout. Publishers that
+/// come are not let in until --undo, or until the server is started again; viewers are served where no other server can do it. Pages of
+/// the program's own player, publishers and viewers by SRT and RTSP, and publishers by RTMP that run are not ended: they are left to their
+/// end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 struct DrainArgs {
@@ -42,6 +44,9 @@ struct DrainArgs {
     /// Let viewers and publishers come again
     #[arg(long)]
     undo: bool,
+    /// In which time running viewers of the transport stream are sent on, each at a key frame; 1h at most
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    over: Duration,
     /// How long to wait until it is empty
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     timeout: Duration,
@@ -68,6 +73,7 @@ Examples:
   glassline cluster status
   glassline cluster status --server http://10.0.0.1:8080 --json
   glassline cluster drain --server http://10.0.0.1:8080 --timeout 30m
+  glassline cluster drain --server http://10.0.0.1:8080 --over 1m --timeout 30m
   glassline cluster drain --server http://10.0.0.1:8080 --undo";
 
 /// How often it is asked what is left.
@@ -98,16 +104,31 @@ struct Drain {
     viewers: u64,
     publishers: u64,
     pulls: u64,
+    /// Servers of versions before this one do not say it.
+    #[serde(default)]
+    players: u64,
 }
 
 impl Drain {
     fn is_empty(self) -> bool {
-        self.viewers == 0 && self.publishers == 0
+        self.viewers == 0 && self.publishers == 0 && self.players == 0
     }
 
     fn words(self) -> String {
-        let Drain { viewers, publishers, pulls, .. } = self;
-        format!("{viewers} viewers, {publishers} publishers, {pulls} pulled streams")
+        let Drain { viewers, publishers, pulls, players, .. } = self;
+        let count =
+            |number: u64, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+        let parts =
+            [(viewers, "viewer"), (publishers, "publisher"), (players, "player"), (pulls, "pulled stream")];
+        parts.map(|(number, word)| count(number, word)).join(", ")
+    }
+
+    /// What to do about what is left.
+    fn advice(self) -> &'static str {
+        if self.viewers == 0 && self.publishers == 0 {
+            return "players of LL-HLS and LL-DASH ask here first each time: lead them elsewhere by DNS or a load balancer, and wait on";
+        }
+        "wait on; publishers that do not move by themselves have to be led elsewhere. What is left when the server is stopped ends then"
     }
 }
 
@@ -178,7 +199,11 @@ fn drain(args: &DrainArgs) -> Result<()> {
             "ask a server of this version",
         )
     };
-    let body = ask(method, server, "/api/cluster/drain", trust)?;
+    let path = match args.undo {
+        true => "/api/cluster/drain".to_owned(),
+        false => format!("/api/cluster/drain?over={}ms", args.over.as_millis()),
+    };
+    let body = ask(method, server, &path, trust)?;
     let mut left = serde_json::from_str::<Drain>(&body).map_err(is_no_answer)?;
     if args.undo {
         return output::print("viewers and publishers may come again\n");
@@ -188,10 +213,7 @@ fn drain(args: &DrainArgs) -> Result<()> {
     while !left.is_empty() {
         if Clock.now() >= deadline {
             let message = format!("{server} is not empty: {} are left", left.words());
-            return Err(failure::failed(
-                message,
-                "it takes nothing new; wait on, or stop it: what is left ends then",
-            ));
+            return Err(failure::failed(message, left.advice()));
         }
         std::thread::sleep(PROGRESS.min(deadline.since(Clock.now())));
         let body = ask(Method::Get, server, "/api/cluster", trust)?;
@@ -204,6 +226,11 @@ fn drain(args: &DrainArgs) -> Result<()> {
         };
         if now != left {
             output::print(&format!("left: {}\n", now.words()))?;
+            let are_players_alone =
+                |drain: Drain| drain.viewers == 0 && drain.publishers == 0 && drain.players > 0;
+            if are_players_alone(now) && !are_players_alone(left) {
+                output::print(&format!("{}\n", now.advice()))?;
+            }
         }
         left = now;
     }
@@ -348,5 +375,17 @@ mod tests {
         }
         let alone = serde_json::from_str(r#"{"static":[]}"#).unwrap();
         assert_eq!(super::shown(&alone), "no registry: [cluster] nats names none\n");
+    }
+
+    #[test]
+    fn a_server_is_empty_when_no_player_asks_it_any_more_and_what_to_do_about_those_is_said() {
+        let drain = |text: &str| serde_json::from_str::<Drain>(text).unwrap();
+        let players = drain(r#"{"draining":true,"viewers":0,"publishers":0,"pulls":1,"players":2}"#);
+        assert_eq!(players.words(), "0 viewers, 0 publishers, 2 players, 1 pulled stream");
+        assert!(!players.is_empty() && players.advice().contains("DNS"));
+        // An earlier version says nothing of them.
+        let earlier = drain(r#"{"draining":true,"viewers":1,"publishers":0,"pulls":0}"#);
+        assert!(!earlier.is_empty() && !earlier.advice().contains("DNS"));
+        assert!(drain(r#"{"draining":true,"viewers":0,"publishers":0,"pulls":3}"#).is_empty());
     }
 }

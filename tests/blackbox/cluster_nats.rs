@@ -119,13 +119,13 @@ impl Node {
         Some((pulled["node"].as_str()?.to_owned(), pulled["hops"].as_u64()?))
     }
 
-    fn until_pulled(&self, name: &str, node: &str, hops: u64) {
+    pub(crate) fn until_pulled(&self, name: &str, node: &str, hops: u64) {
         let wanted = Some((node.to_owned(), hops));
         until(&format!("{name} to come from {node}"), || self.pulled(name) == wanted);
     }
 
     /// Waits until that node is known to carry the stream.
-    fn until_carried(&self, name: &str, node: &str) {
+    pub(crate) fn until_carried(&self, name: &str, node: &str) {
         until(&format!("{node} to carry {name}"), || {
             let report = self.report();
             let stream = report["streams"]
@@ -147,7 +147,7 @@ pub(crate) fn cluster<const N: usize>(nats: &Nats, names: [&str; N]) -> [Node; N
 }
 
 /// Servers, each of a zone.
-fn cluster_in<const N: usize>(nats: &Nats, names: [(&str, &str); N]) -> [Node; N] {
+pub(crate) fn cluster_in<const N: usize>(nats: &Nats, names: [(&str, &str); N]) -> [Node; N] {
     let nodes = names.map(|(zone, name)| Node::start_in(zone, name, &nats.url()));
     for node in &nodes {
         until("the registry to be heard", || {
@@ -616,63 +616,6 @@ fn a_carrier_that_does_not_have_the_stream_any_more_is_passed_over_at_once() {
         let said = two.server.process.output();
         said.matches("is not read, and is left as it is").count() >= 2
     });
-}
-
-#[test]
-fn a_server_that_is_emptied_sends_what_comes_elsewhere_and_the_command_waits_until_it_is() {
-    let test = "a_server_that_is_emptied_sends_what_comes_elsewhere_and_the_command_waits_until_it_is";
-    let Some(nats) = Nats::start(test, &[]) else { return };
-    let [far, one, two] = cluster_in(&nats, [("far", "far"), ("near", "one"), ("near", "two")]);
-    let feed = Feed::start(&far.server, "/live/numbers.ts", 0);
-    one.until_owner("numbers", "far");
-    two.until_owner("numbers", "far");
-    let mut first = watch(&one.server, "numbers");
-    let mut first_check = Check::new(SHAPE);
-    see(&mut first, &mut first_check, 100);
-    two.until_carried("numbers", "one");
-    let mut viewer = watch(&two.server, "numbers");
-    let mut check = Check::new(SHAPE);
-    see(&mut viewer, &mut check, 100);
-    two.until_pulled("numbers", "one", 2);
-    let url = one.server.url("");
-    let drain = |more: &[&str]| glassline(&[&["cluster", "drain", "--server", &url], more].concat());
-    let outcome = drain(&["--timeout", "0s"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.text());
-    assert!(outcome.stderr.contains("is not empty: ") && outcome.text().starts_with("left: "));
-    // The server that pulls from it turns to another one, and its viewers go on, behind a jump only where bytes are missing.
-    two.until_pulled("numbers", "far", 1);
-    let seen = check.packets;
-    see(&mut viewer, &mut check, seen + 500);
-    assert!(check.moves <= 1, "{}", check.moves);
-    let shown = glassline(&["cluster", "status", "--server", &two.server.url("")]).text();
-    assert!(shown.lines().any(|line| line.starts_with("one ") && line.contains(" draining ")), "{shown}");
-    for target in ["/live/numbers.ts", "/live/numbers/index.m3u8?x=1"] {
-        let answer = get(one.server.address(), target);
-        let wanted = format!("{}{target}", two.server.url(""));
-        assert_eq!((answer.status, answer.header("location")), (307, Some(wanted.as_str())));
-    }
-    assert_eq!(read_head(&mut publish(one.server.address(), "/live/other.ts")).status, 503);
-    let seen = first_check.packets;
-    see(&mut first, &mut first_check, seen + 200);
-    assert_eq!(first_check.moves, 0, "what runs goes on");
-    let waits = std::thread::scope(|scope| {
-        let command = scope.spawn(|| drain(&["--timeout", "60s"]));
-        drop(first);
-        command.join().unwrap()
-    });
-    assert_eq!(waits.status, Some(0), "{} {}", waits.text(), waits.stderr);
-    assert!(waits.text().ends_with("empty\n"), "{}", waits.text());
-    assert_eq!(drain(&["--undo"]).status, Some(0));
-    see(&mut watch(&one.server, "numbers"), &mut Check::new(SHAPE), 50);
-    assert!(!feed.is_over());
-    // A server alone has no other to send anything to.
-    let alone = crate::serve(&[]);
-    let outcome = glassline(&["cluster", "drain", "--server", &alone.url("")]);
-    assert!(
-        outcome.status == Some(1) && outcome.stderr.contains("the server is alone"),
-        "{}",
-        outcome.stderr
-    );
 }
 
 #[test]

@@ -17,14 +17,14 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 /// An encoder of these pictures, which publishes to one of these servers under the name `e`.
-struct Encoder {
+pub(crate) struct Encoder {
     process: Running,
     control: String,
     _scratch: Scratch,
 }
 
 impl Encoder {
-    fn start(servers: &[SocketAddr], more: &[&str]) -> Encoder {
+    pub(crate) fn start(servers: &[SocketAddr], more: &[&str]) -> Encoder {
         let scratch = Scratch::new("encode-cluster");
         let control = scratch.file("control");
         let urls: Vec<String> = servers.iter().map(|server| format!("http://{server}/live/e.ts")).collect();
@@ -34,7 +34,7 @@ impl Encoder {
     }
 
     /// What it says of its output.
-    fn output(&self) -> Value {
+    pub(crate) fn output(&self) -> Value {
         let mut stream = until_some("the control socket", || UnixStream::connect(&self.control).ok());
         writeln!(stream, "status").unwrap();
         let mut line = String::new();
@@ -42,7 +42,7 @@ impl Encoder {
         serde_json::from_str::<Value>(&line).unwrap()["outputs"][0].clone()
     }
 
-    fn until_at(&self, server: SocketAddr) {
+    pub(crate) fn until_at(&self, server: SocketAddr) {
         let url = format!("http://{server}/live/e.ts");
         until("the encoder to publish there", || {
             let output = self.output();
@@ -50,7 +50,7 @@ impl Encoder {
         });
     }
 
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         self.process.signal("TERM");
         assert_eq!(self.process.wait().code(), Some(0), "{}", self.process.output());
         self.process.output()
@@ -59,16 +59,16 @@ impl Encoder {
 
 /// What a viewer has seen of a stream: each packet has to follow the one before it on its PID, or a jump has to be announced.
 #[derive(Default)]
-struct Continuity {
+pub(crate) struct Continuity {
     last: BTreeMap<u16, u8>,
     announced: BTreeMap<u16, bool>,
     rest: Vec<u8>,
-    packets: u64,
-    jumps: u64,
+    pub(crate) packets: u64,
+    pub(crate) jumps: u64,
 }
 
 impl Continuity {
-    fn see(&mut self, viewer: &mut TcpStream) {
+    pub(crate) fn see(&mut self, viewer: &mut TcpStream) {
         let mut buffer = [0; 4096];
         let count = read_once(viewer, &mut buffer).expect("the viewer is not ended");
         assert!(count > 0, "the viewer is ended after {} packets", self.packets);

@@ -11,6 +11,7 @@ mod carried;
 mod clips;
 mod clocks;
 mod cluster;
+mod cluster_drain;
 mod cluster_nats;
 mod cluster_registry;
 mod cluster_schedules;

@@ -47,6 +47,16 @@ export interface Pull {
   hops: number | null;
 }
 
+/** What is left of a server that is emptied. */
+export interface Drain {
+  draining: boolean;
+  viewers: number;
+  publishers: number;
+  /** Addresses that have read a playlist in the last 30 seconds. */
+  players: number;
+  pulls: number;
+}
+
 /** Without a registry, all but the map is missing. */
 export interface Cluster {
   node?: string;
@@ -55,6 +65,7 @@ export interface Cluster {
   streams?: ClusterStream[];
   unread?: { name: string; error: string }[];
   pulled?: Pull[];
+  drain?: Drain;
   static: { pattern: string; server: string }[];
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Cluster, isConfigured, type Registry } from "./cluster_api";
-import { carriersText, chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "./cluster_words";
+import { carriersText, chosenStreams, factsText, nodeState, registryText, summaryText, troubles, wayText } from "./cluster_words";
 import { isPage } from "./root";
 
 const registry: Registry = {
@@ -33,6 +33,21 @@ describe("the page of a cluster", () => {
     const both = troubles({ ...one, registry: { ...registry, twin: true }, unread: [{ name: "news", error: "x" }] });
     expect(both.map(({ what }) => what)).toEqual([expect.stringContaining("same node name"), expect.stringContaining("that of news")]);
     expect(both[1]!.todo).toContain("nats kv del glassline stream/news");
+  });
+
+  it("counts what has taken place, one and several", () => {
+    expect(factsText(registry)).toBe("1 connection to the registry · 1 stream given to this server");
+    expect(factsText({ ...registry, sessions: 2, claims: 0, dropped: 1, failed: 3 })).toBe(
+      "2 connections to the registry · 0 streams given to this server · 3 requests that failed · 1 entry that had no room");
+  });
+
+  it("says how far a server is emptied, and what is left to do", () => {
+    const drain = { draining: true, viewers: 1, publishers: 0, players: 2, pulls: 0 };
+    const told = (more: object) => troubles({ ...one, drain: { ...drain, ...more } })[0];
+    expect(told({ draining: false })).toBeUndefined();
+    expect(told({})!.what).toBe("This server is being emptied: 1 viewer, 0 publishers, 2 players left.");
+    expect(told({ viewers: 0 })!.todo).toContain("by DNS");
+    expect(told({ viewers: 0, players: 0 })!.what).toContain("nothing is left");
   });
 
   it("has a word for each state of a server", () => {

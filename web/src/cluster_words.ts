@@ -1,5 +1,5 @@
 /** What the page of a cluster says, in the words of docs/cluster.md. */
-import type { Cluster, ClusterNode, ClusterStream, Pull, Registry } from "./cluster_api";
+import type { Cluster, ClusterNode, ClusterStream, Drain, Pull, Registry } from "./cluster_api";
 
 /** A line about something that is wrong, and what to do about it. */
 export interface Trouble {
@@ -21,9 +21,10 @@ const ADVICE: [RegExp, (bucket: string) => string][] = [
   [/no bucket/i, (bucket) => `Let the user make the bucket, or make it by hand, without a TTL: nats kv add ${bucket} --history=1 --replicas=3`],
 ];
 
-/** What is wrong with the cluster as this server sees it, the worst first. */
-export function troubles({ registry, unread = [] }: Cluster): Trouble[] {
-  const found: Trouble[] = [];
+/** What is wrong with the cluster as this server sees it, the worst first; before that, how far it is emptied. */
+export function troubles({ registry, drain, unread = [] }: Cluster): Trouble[] {
+  const emptied = drainText(drain);
+  const found: Trouble[] = emptied ? [emptied] : [];
   if (registry && !registry.heard) {
     const error = registry.error ?? "no answer has come yet";
     const advice = ADVICE.find(([pattern]) => pattern.test(error))?.[1](registry.bucket);
@@ -88,6 +89,34 @@ export function summaryText(one: Cluster): string {
   const alive = (one.nodes ?? []).filter((node) => node.alive).length;
   const live = (one.streams ?? []).filter((stream) => stream.live).length;
   const viewers = (one.nodes ?? []).reduce((sum, node) => sum + (node.alive ? node.viewers : 0), 0);
-  const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? "" : "s"}`;
   return `${count(alive, "server")} alive · ${live} live · ${count(viewers, "viewer")}`;
+}
+
+function count(number: number, word: string, words = `${word}s`): string {
+  return `${number} ${number === 1 ? word : words}`;
+}
+
+/** What has taken place between this server and the registry; what never has is left out, but for the first two. */
+export function factsText({ claims, lost, conflicts, failed, dropped, sessions }: Registry): string {
+  const facts: [number, string, string?][] = [
+    [sessions, "connection to the registry", "connections to the registry"], [claims, "stream given to this server", "streams given to this server"],
+    [lost, "of them gone to another one", "of them gone to another one"], [conflicts, "claim that came too late", "claims that came too late"],
+    [failed, "request that failed", "requests that failed"], [dropped, "entry that had no room", "entries that had no room"],
+  ];
+  return facts.filter(([number], index) => number > 0 || index < 2).map(([number, word, words]) => count(number, word, words)).join(" · ");
+}
+
+/** How far the server that answers is emptied; null where it is not. */
+function drainText(drain: Drain | undefined): Trouble | null {
+  if (!drain?.draining) return null;
+  const { viewers, publishers, players } = drain;
+  const left = [count(viewers, "viewer"), count(publishers, "publisher"), count(players, "player")].join(", ");
+  if (viewers + publishers + players === 0) return { what: "This server is emptied, and nothing is left.", todo: "It can be stopped. To take it back: glassline cluster drain --undo" };
+  const alone = viewers + publishers === 0;
+  return {
+    what: `This server is being emptied: ${left} left.`,
+    todo: alone
+      ? "Players of LL-HLS and LL-DASH ask here first each time: lead them to another server by DNS or a load balancer."
+      : "Clients that can follow are sent to another server. Lead publishers that cannot elsewhere; web pages, and what runs by other protocols, stay to their end.",
+  };
 }

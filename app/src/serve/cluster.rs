@@ -6,10 +6,12 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 #[cfg(feature = "cluster")]
 use glassline_delivery::ownership::HOPS_MAX;
-use glassline_relay::{Hub, ListenerRole, Pulled};
+use glassline_media::quantity::parse_duration;
+use glassline_relay::{DrainCounts, Hub, ListenerRole, Pulled};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 #[cfg(feature = "cluster")]
 use glassline_cluster::{Cluster as Running, Figures, Member, Status};
@@ -57,12 +59,14 @@ pub(super) struct Report {
 #[derive(Serialize)]
 struct Drain {
     draining: bool,
-    /// Viewers over HTTP of streams, other servers among them.
+    /// Viewers of streams, over any protocol, other servers among them.
     viewers: u64,
     /// Streams that have their publisher here.
     publishers: usize,
     /// Streams that are pulled from other servers.
     pulls: usize,
+    /// Addresses of players that have read a playlist or manifest here in the last 30 seconds, and were mostly sent elsewhere.
+    players: usize,
 }
 
 impl Drain {
@@ -72,9 +76,15 @@ impl Drain {
             viewers: hub.viewers(),
             publishers: hub.own_publishers().len(),
             pulls: hub.pulled().len(),
+            players: hub.drain_counts().players,
         }
     }
 }
+
+/// Running viewers are sent on within this time, where nothing else is said.
+const DRAIN_OVER: Duration = Duration::from_secs(10);
+/// The longest such time.
+const DRAIN_OVER_MAX: Duration = Duration::from_secs(3600);
 
 /// The path by which operators have the server emptied.
 pub(super) const DRAIN: &str = "/api/cluster/drain";
@@ -99,8 +109,16 @@ impl Membership {
             let words = "It is not one of several that find each other by [cluster] nats: what comes would have no other place.";
             return problem(409, "this server is alone", words);
         }
-        hub.drain(drains);
-        tracing::info!(%peer, drains, "the server is told to be emptied, or not any more");
+        let over = match request.parameter("over").as_deref().map(parse_duration) {
+            None => DRAIN_OVER,
+            Some(Ok(over)) if over <= DRAIN_OVER_MAX => over,
+            Some(_) => {
+                let words = "Ask for ?over=TIME, from 0s to 1h, as in ?over=30s: running viewers are sent on in that time.";
+                return problem(400, "bad over", words);
+            }
+        };
+        hub.drain(drains.then_some(over));
+        tracing::info!(%peer, drains, ?over, "the server is told to be emptied, or not any more");
         json(&Drain::of(hub))
     }
 
@@ -185,9 +203,36 @@ impl Membership {
         if let Some(member) = self.member() {
             expose(&member.figures(), text);
             expose_pulls(hub, text);
+            expose_drain(hub, text);
         }
         #[cfg(not(feature = "cluster"))]
         let _ = (self, hub, text);
+    }
+}
+
+/// Whether the server is emptied, and what was sent elsewhere.
+#[cfg(feature = "cluster")]
+fn expose_drain(hub: &Hub, text: &mut String) {
+    use std::fmt::Write as _;
+    let counts = hub.drain_counts();
+    let DrainCounts { publishers_sent, viewers_sent, viewers_ended, .. } = counts;
+    let name = "glassline_cluster_draining";
+    let _ = write!(text, "# HELP {name} Whether this server is emptied.\n# TYPE {name} gauge\n");
+    let _ = writeln!(text, "{name} {}", u8::from(hub.is_draining()));
+    let name = "glassline_cluster_sent_on_total";
+    let _ = write!(
+        text,
+        "# HELP {name} Publishers and requests of viewers that were answered by the address of another server, and responses to viewers that \
+         were ended for that.\n# TYPE {name} counter\n"
+    );
+    for (what, count) in [
+        ("publisher", publishers_sent),
+        ("viewer", viewers_sent),
+        ("running_viewer", viewers_ended),
+        ("refused_publisher", counts.publishers_refused),
+        ("refused_viewer", counts.viewers_refused),
+    ] {
+        let _ = writeln!(text, "{name}{{what=\"{what}\"}} {count}");
     }
 }
 

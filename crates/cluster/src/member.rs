@@ -345,6 +345,10 @@ impl Directory for Member {
         self.ownership().may_carry(node, self.clock.now())
     }
 
+    fn gateway(&self, name: &StreamName, from: &NodeName) -> Option<NodeName> {
+        self.ownership().gateway(name, from, self.clock.now())
+    }
+
     fn refuge(&self, name: &StreamName) -> Option<Url> {
         self.ownership().refuge(name, self.clock.now())?.public.parse().ok()
     }

@@ -8,6 +8,7 @@
 //! and write the line of the access log.
 
 use crate::Server;
+use glassline_delivery::http1::Url;
 use glassline_delivery::http1::access::{explain, explain_full};
 use glassline_delivery::policy::{
     AccessRequest, Action, Caller, Credential, Full, Load, Meter, Protocol, Refusal, Route, Secret,
@@ -46,6 +47,9 @@ pub trait Entrance: Server {
     /// Has the stream `name` fetched, which is not here, from another server that has it or may have it, as for a viewer over HTTP.
     /// `None`: there is no such server.
     fn fetch(&self, name: &StreamName) -> Option<Arc<dyn Arriving>>;
+
+    /// The address of the server at which viewers of `name` are served while this one is emptied; `None` where they are served here.
+    fn refuge(&self, name: &StreamName) -> Option<Url>;
 
     /// The counts of viewers and publishers by address.
     fn presence(&self) -> &Presence;
@@ -129,6 +133,14 @@ pub enum Refused {
     /// There are as many viewers as there may be.
     #[error("{}", explain_full(*.0).1)]
     Full(Full),
+    /// This server is emptied, and another one serves the stream.
+    #[error("this server is emptied; watch {name} at another server of the cluster, as {host}")]
+    Draining {
+        /// The stream.
+        name: StreamName,
+        /// The other server.
+        host: String,
+    },
     /// There is no such stream now.
     #[error("there is no stream {0:?} now")]
     Absent(StreamName),
@@ -143,7 +155,8 @@ impl Refused {
         match self {
             Refused::Access(refusal, action) => explain(*refusal, *action).0,
             Refused::Publishers(_) => 429,
-            Refused::Slot(AcquireError::TooMany { .. } | AcquireError::Draining) => 503,
+            Refused::Slot(AcquireError::TooMany { .. } | AcquireError::Draining)
+            | Refused::Draining { .. } => 503,
             Refused::Slot(_) => 409,
             Refused::Full(full) => explain_full(*full).0,
             Refused::Absent(_) => 404,
@@ -225,6 +238,9 @@ impl Guest {
         let (peer, stream, protocol) = (&self.peer, &self.name, &self.protocol);
         match self.action {
             Action::Publish => tracing::warn!(%peer, %stream, %protocol, %refused, "publisher refused"),
+            Action::Watch if matches!(refused, Refused::Draining { .. }) => {
+                tracing::info!(%peer, %stream, %protocol, %refused, "viewer refused");
+            }
             Action::Watch => tracing::debug!(%peer, %stream, %protocol, %refused, "viewer refused"),
         }
         self.log(refused.status());
@@ -513,6 +529,9 @@ fn subscribe(
 ) -> Result<(Subscription, u64), Refused> {
     guest.check(client)?;
     let name = &guest.name;
+    if let Some(url) = server.refuge(name) {
+        return Err(Refused::Draining { name: name.clone(), host: url.host().to_owned() });
+    }
     let absent = || Refused::Absent(name.clone());
     let subscription = server.streams().subscribe(name, Entering::Newest, waker).ok_or_else(absent)?;
     if subscription.mux() != Mux::MpegTs {

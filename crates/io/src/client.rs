@@ -102,8 +102,8 @@ impl Wire {
 }
 
 /// Connects to `host`, a name or an IP number without brackets, over TLS where there is a `connector`. **Blocks** for the
-/// name's resolution, and then for at most `timeout` for each of its addresses until one answers, and for the handshake:
-/// for threads that have nothing else to do.
+/// name's resolution, and then for at most `timeout` until one of its addresses answers, and as long again for the handshake: for
+/// threads that have nothing else to do. Each address has an equal part of the time that is left.
 ///
 /// # Errors
 /// Why the last address refused, or what TLS says of the server.
@@ -129,8 +129,9 @@ pub fn connect_to(
     timeout: Duration,
 ) -> Result<Wire, Refused> {
     let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for &peer in peers {
-        match reach(peer, timeout) {
+    let deadline = Instant::now() + timeout;
+    for (&peer, left_over) in peers.iter().zip((1..=peers.len() as u32).rev()) {
+        match reach(peer, deadline.saturating_duration_since(Instant::now()) / left_over) {
             Ok((socket, poller)) => {
                 return match connector {
                     Some(connector) => shake_hands(socket, &poller, connector, host, timeout),

@@ -1,31 +1,43 @@
 //! What this server pulls from others of the cluster, as the pulling thread tells it, and what of it is given on.
 
-use crate::demand::Demands;
+use crate::demand::{Demands, next_look};
 use crate::descent::{Descent, Pulled};
 use crate::hub::Hub;
+use crate::pull::{PullTable, Sources};
+use glassline_delivery::http1::Url;
 use glassline_delivery::ownership::{self, Carried, Stay};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::pull::PullError;
-use glassline_streams::{Holder, Live, Whereabouts};
+use glassline_delivery::pull::{Policy, PullError};
+use glassline_io::poll::Waker;
+use glassline_streams::{Holder, Live};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 impl Demands {
-    /// What is asked of the server number `turn`.
-    fn limit(&self, name: &StreamName, turn: usize) -> Option<u8> {
+    /// What is asked of the server at `source`.
+    fn limit(&self, name: &StreamName, source: &Url) -> Option<u8> {
         let demands = self.lock();
-        let descent = &demands.get(name)?.descent;
-        Some(descent.level.limit(descent.holders.get(turn)?.hops))
+        let demand = demands.get(name)?;
+        let Descent { holders, level, .. } = &demand.descent;
+        if holders.is_empty() {
+            return None;
+        }
+        // One that was asked before others took its place: it may give what its own publisher sends.
+        let hops = demand.turn_of(source).and_then(|turn| holders.get(turn)).map_or(0, |holder| holder.hops);
+        Some(level.limit(hops))
     }
 }
 
 impl Hub {
-    /// Server number `turn` of these streams has begun to send, or does not.
-    pub(super) fn note_pull(&self, names: &[StreamName], turn: usize, outcome: Result<(), &PullError>) {
+    /// The server at `source` has begun to send these streams, or does not. The pulling thread may not have heard yet that others are asked
+    /// by now: what one of those says that are not is no news.
+    pub(super) fn note_pull(&self, names: &[StreamName], source: &Url, outcome: Result<(), &PullError>) {
+        let now = self.clock.now();
         let mut demands = self.demands.lock();
         let (mut is_news, mut failed) = (false, Vec::new());
         for name in names {
             let Some(demand) = demands.get_mut(name) else { continue };
+            let Some(turn) = demand.turn_of(source) else { continue };
             let descent = &mut demand.descent;
             let Some(holder) = descent.holders.get(turn) else { continue };
             is_news = true;
@@ -33,6 +45,7 @@ impl Hub {
                 Ok(()) => {
                     let level = descent.level.pulled_from(holder.hops);
                     (descent.from, descent.level) = (Some(turn), level);
+                    descent.looks_at = next_look(name, now);
                     let (node, hops) = (&holder.node, level.hops());
                     tracing::debug!(stream = %name, %node, hops, "the stream comes from another server of the cluster");
                 }
@@ -41,7 +54,8 @@ impl Hub {
                     failed.push(name);
                     if holder.hops > 0 {
                         self.passed_over.count(error);
-                        let node = &holder.node;
+                        let node = holder.node.clone();
+                        descent.shun(&node, now);
                         tracing::debug!(stream = %name, %node, "a server that carries the stream is passed over for the one that has its publisher: {error}");
                     }
                 }
@@ -55,40 +69,8 @@ impl Hub {
         }
     }
 
-    pub(super) fn pull_limit(&self, name: &StreamName, turn: usize) -> Option<u8> {
-        self.demands.limit(name, turn)
-    }
-
-    /// Has this server emptied, or not any more: publishers that come are refused, and viewers that come are sent to other servers of the
-    /// cluster. What runs goes on.
-    pub fn drain(&self, drains: bool) {
-        self.drains.store(drains, Ordering::Relaxed);
-        if let Some(directory) = self.directory() {
-            directory.publishers_changed();
-        }
-    }
-
-    /// Whether it is.
-    pub fn is_draining(&self) -> bool {
-        self.drains.load(Ordering::Relaxed)
-    }
-
-    /// Where a viewer that asks for `target` (path and query) of the stream `name` is sent, while this server is emptied.
-    pub(super) fn refuge(&self, name: &StreamName, path: &str, query: &str) -> Option<String> {
-        if !self.is_draining() {
-            return None;
-        }
-        let is_here = self.streams.find(name).is_some() || self.versions_of(name).next().is_some();
-        if !is_here && !matches!(self.whereabouts_of_presentation(name), Whereabouts::At { .. }) {
-            return None;
-        }
-        // What is not plain could be read as another host by some client.
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-        let url = self.directory()?.refuge(name).filter(|_| is_plain(path) && is_plain(query))?;
-        let (scheme, authority) = (if url.tls() { "https" } else { "http" }, url.authority());
-        let folder = url.target().split('?').next().unwrap_or_default().trim_end_matches('/');
-        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-        Some(format!("{scheme}://{authority}{folder}{path}{query}"))
+    pub(super) fn pull_limit(&self, name: &StreamName, source: &Url) -> Option<u8> {
+        self.demands.limit(name, source)
     }
 
     /// The streams that come from other servers of the cluster and may be given on to others.
@@ -139,10 +121,13 @@ impl Hub {
     /// Whether the stream `name`, of which this is `live`, may be given to a server that asks for it with this limit; otherwise whether it
     /// is here at all.
     pub(super) fn may_give_on(&self, name: &StreamName, live: Option<&Live>, limit: u8) -> Result<(), bool> {
-        let demands = self.demands.lock();
-        let descent = demands.get(name).filter(|demand| demand.is_pulled()).map(|demand| &demand.descent);
+        let mut demands = self.demands.lock();
+        let demand = demands.get_mut(name).filter(|demand| demand.is_pulled());
         // The slot of what does not come any more is kept for a moment.
-        let pulled = descent.map(|descent| (descent.level, descent.from.is_some()));
+        let pulled = demand.map(|demand| {
+            demand.given_at = self.clock.now();
+            (demand.descent.level, demand.descent.from.is_some())
+        });
         drop(demands);
         let has_begun = live.is_some_and(|live| live.published_since().is_some());
         match pulled {
@@ -154,6 +139,28 @@ impl Hub {
             None if live.is_none() && self.is_elsewhere(name) => Err(false),
             None => Ok(()),
         }
+    }
+}
+
+impl Sources for Hub {
+    fn pulls(&self) -> Arc<PullTable> {
+        Hub::pulls(self)
+    }
+
+    fn policy(&self) -> Policy {
+        self.settings().pull_policy
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.demands.set_waker(waker);
+    }
+
+    fn hops_limit(&self, name: &StreamName, source: &Url) -> Option<u8> {
+        self.pull_limit(name, source)
+    }
+
+    fn note_attempt(&self, names: &[StreamName], source: &Url, outcome: Result<(), &PullError>) {
+        self.note_pull(names, source, outcome);
     }
 }
 

@@ -7,6 +7,7 @@ use glassline_delivery::http1::Url;
 use glassline_delivery::ownership::{HOPS_MAX, Level, NodeName};
 use glassline_delivery::stream::Mux;
 use glassline_edge::UpstreamSettings;
+use glassline_media::Time;
 use glassline_streams::{Directory, Holder, NameRefusal, Whereabouts};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,12 +46,14 @@ impl Directory for Registry {
         carriers.into_iter().take(1).chain([holder(*owner, 0)]).collect()
     }
 
-    fn may_carry(&self, node: &NodeName) -> bool {
-        node.as_str() != "n39"
+    fn gateway(&self, _name: &StreamName, from: &NodeName) -> Option<NodeName> {
+        let (owner, _, carriers) = &*self.0.lock().unwrap();
+        let first = carriers.iter().find(|carrier| carrier.hops == 1)?;
+        (from.as_str() == format!("n{owner}")).then(|| first.node.clone())
     }
 
-    fn refuge(&self, _name: &StreamName) -> Option<Url> {
-        "https://other.example/tv/".parse().ok()
+    fn may_carry(&self, node: &NodeName) -> bool {
+        node.as_str() != "n39"
     }
 
     fn may_publish(&self, _name: &StreamName, _takes_over: bool) -> Result<(), NameRefusal> {
@@ -88,8 +91,27 @@ fn asked(hub: &Hub) -> Vec<u16> {
     [url].iter().chain(&pull.alternates).map(Url::port).collect()
 }
 
+/// The address of the server number `turn` of those that are asked.
+fn source(hub: &Hub, turn: usize) -> Url {
+    let pull = hub.demands.pull(&name("a")).expect("it is pulled");
+    let glassline_delivery::pull::Source::Http(url) = pull.source else { panic!("over HTTP") };
+    [url]
+        .into_iter()
+        .chain(pull.alternates)
+        .nth(turn)
+        .unwrap_or_else(|| "http://127.0.0.1:99/".parse().unwrap())
+}
+
 fn begins(hub: &Hub, turn: usize) {
-    hub.note_pull(&[name("a")], turn, Ok(()));
+    hub.note_pull(&[name("a")], &source(hub, turn), Ok(()));
+}
+
+fn fails(hub: &Hub, turn: usize, error: &PullError) {
+    hub.note_pull(&[name("a")], &source(hub, turn), Err(error));
+}
+
+fn limit(hub: &Hub, turn: usize) -> Option<u8> {
+    hub.pull_limit(&name("a"), &source(hub, turn))
 }
 
 fn told(hub: &Hub) -> (Option<String>, Option<u8>) {
@@ -106,16 +128,20 @@ fn a_carrier_is_asked_before_the_owner_and_each_for_a_stream_that_has_passed_few
     let hub = hub_of(&registry_of(9, 4, &[holder(19, 2)]));
     demand(&hub);
     assert_eq!((asked(&hub), told(&hub), carried(&hub)), (vec![19, 9], (None, None), None));
-    let limits = |hub: &Hub| [0, 1, 2].map(|turn| hub.pull_limit(&name("a"), turn));
-    assert_eq!(limits(&hub), [Some(3), Some(1), None]);
+    let limits = |hub: &Hub| [0, 1, 2].map(|turn| limit(hub, turn));
+    assert_eq!(
+        limits(&hub),
+        [Some(3), Some(1), Some(1)],
+        "of a server that is asked no more: what its own publisher sends"
+    );
     begins(&hub, 0);
     assert_eq!((told(&hub), carried(&hub)), ((Some("n19".to_owned()), Some(3)), Some((4, 3))));
     // It turns to the owner, and never to a server that is as far away as itself again.
-    hub.note_pull(&[name("a")], 0, Err(&PullError::Status { status: 503 }));
+    fails(&hub, 0, &PullError::Status { status: 503 });
     assert_eq!((told(&hub), carried(&hub)), ((None, None), None));
     begins(&hub, 1);
     assert_eq!((told(&hub), carried(&hub)), ((Some("n9".to_owned()), Some(1)), Some((4, 1))));
-    assert_eq!(limits(&hub), [Some(1), Some(1), None]);
+    assert_eq!(limits(&hub), [Some(1); 3]);
     let passed: Vec<_> = hub.passed_over().filter(|(_, count)| *count > 0).collect();
     assert_eq!(passed, [("waits", 1)]);
 }
@@ -125,7 +151,7 @@ fn reasons_for_which_a_carrier_is_passed_over_are_counted_each_and_those_of_an_o
     let hub = hub_of(&registry_of(9, 4, &[holder(19, 1)]));
     demand(&hub);
     for status in [404, 410, 503, 508, 403] {
-        hub.note_pull(&[name("a")], 0, Err(&PullError::Status { status }));
+        fails(&hub, 0, &PullError::Status { status });
     }
     let silent = PullError::Silent { what: "no byte of the stream", time: Duration::from_secs(1) };
     for error in [
@@ -135,8 +161,8 @@ fn reasons_for_which_a_carrier_is_passed_over_are_counted_each_and_those_of_an_o
         silent,
         PullError::BadRedirect(String::new()),
     ] {
-        hub.note_pull(&[name("a")], 0, Err(&error));
-        hub.note_pull(&[name("a")], 1, Err(&error));
+        fails(&hub, 0, &error);
+        fails(&hub, 1, &error);
     }
     let counts: Vec<u64> = hub.passed_over().map(|(_, count)| count).collect();
     assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1, 1]);
@@ -160,10 +186,10 @@ fn what_comes_from_a_carrier_goes_on_when_the_owner_changes_and_is_told_of_under
     assert_eq!(carried(&hub), Some((5, 2)), "it has followed");
     assert!(Arc::ptr_eq(&table, &hub.pulls()), "nothing was interrupted");
     // Behind its end the owner is asked that is heard of now, and not the one from before.
-    hub.note_pull(&[name("a")], 0, Err(&PullError::Ended));
+    fails(&hub, 0, &PullError::Ended);
     assert_eq!(asked(&hub), [59, 29]);
     begins(&hub, 0);
-    hub.note_pull(&[name("a")], 0, Err(&PullError::Ended));
+    fails(&hub, 0, &PullError::Ended);
     set(&registry, 49, 6, &[holder(59, 1)]);
     hub.look_at_demands();
     assert_eq!(asked(&hub), [59, 49]);
@@ -192,7 +218,7 @@ fn what_is_pulled_by_the_registry_goes_over_to_the_next_process_with_its_distanc
     let there = hub_of(&registry_of(9, 4, &[]));
     there.inherit_demands(rmp_serde::from_slice(&left).unwrap());
     assert_eq!((asked(&there), told(&there), carried(&there)), (asked(&hub), told(&hub), carried(&hub)));
-    assert_eq!(there.pull_limit(&name("a"), 1), Some(1));
+    assert_eq!(limit(&there, 1), Some(1));
     there.look_at_demands();
     assert_eq!(asked(&there), [19, 9], "it goes on");
 }
@@ -207,7 +233,7 @@ fn without_a_carrier_that_the_registry_names_nothing_is_said_of_hops() {
     hub.reconfigure(settings);
     demand(&hub);
     begins(&hub, 0);
-    assert_eq!((asked(&hub), hub.pull_limit(&name("a"), 0), carried(&hub)), (vec![29], None, None));
+    assert_eq!((asked(&hub), limit(&hub, 0), carried(&hub)), (vec![29], None, None));
     assert!(hub.pulled().is_empty());
 }
 
@@ -266,55 +292,72 @@ fn what_comes_from_a_carrier_that_is_dead_or_emptied_turns_to_another_server() {
     assert_eq!(told(&hub), (Some("n19".to_owned()), Some(2)), "and stays there");
 }
 
-/// The status, and where it leads.
-fn answer(first: &Stage, token: u64, target: &str, fields: &str) -> (String, Option<String>) {
-    let mut stage = beside(first, PEER, token);
-    stage.say(format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\n{fields}\r\n"));
-    stage.turn();
-    let heard = String::from_utf8_lossy(&stage.heard()).into_owned();
-    let location = heard.lines().find_map(|line| line.strip_prefix("Location: ")).map(str::to_owned);
-    (heard.split(' ').nth(1).unwrap_or("waits").to_owned(), location)
+#[test]
+fn what_a_server_says_that_is_asked_no_more_is_not_taken_for_what_another_one_says() {
+    let registry = registry_of(9, 4, &[]);
+    let hub = hub_of(&registry);
+    demand(&hub);
+    begins(&hub, 0);
+    let former = source(&hub, 0);
+    set(&registry, 29, 5, &[]);
+    hub.follow_stream(&name("a"));
+    assert_eq!((asked(&hub), carried(&hub)), (vec![29], None));
+    // The pulling thread has not heard yet that another server is asked.
+    hub.note_pull(&[name("a")], &former, Ok(()));
+    assert_eq!((told(&hub), carried(&hub)), ((None, None), None));
+    begins(&hub, 0);
+    hub.note_pull(&[name("a")], &former, Err(&PullError::Ended));
+    assert_eq!(told(&hub), (Some("n29".to_owned()), Some(1)));
 }
 
 #[test]
-fn a_server_that_is_emptied_sends_viewers_to_the_address_of_the_registry_and_takes_no_publisher() {
-    let first = stage(|settings| settings.upstream = Some(UpstreamSettings::new(Vec::new())));
-    first.hub.arrange_edge().expect("a thread that fetches");
-    first.hub.set_directory(Some(registry_of(9, 4, &[]) as Arc<dyn Directory>));
-    let mut publisher = first.hub.publish(&name("a")).expect("a free name");
-    publisher.push(&crate::test_connections::opening(3).1).expect("it has the slot");
-    assert_eq!(answer(&first, 8, "/live/a.ts", "").0, "200");
-    first.hub.drain(true);
-    let to = |path: &str| ("307".to_owned(), Some(format!("https://other.example/tv{path}")));
-    for (token, path) in (10..).zip([
-        "/live/a.ts",
-        "/live/a.ts?key=k&x=//h",
-        "/live/a/index.m3u8",
-        "/live/a/manifest.mpd?from=-5m",
-    ]) {
-        assert_eq!(answer(&first, token, path, ""), to(path));
-    }
-    for (token, path) in (20..).zip(["/live/a/video/init.mp4", "/metrics", "/live/a.ts?x=\\\\h"]) {
-        assert_ne!(answer(&first, token, path, "").0, "307", "{path}");
-    }
-    for (token, fields) in (50..).zip(["Origin: https://here.example\r\n", "Sec-Fetch-Mode: no-cors\r\n"]) {
-        assert_eq!(
-            answer(&first, token, "/live/a.ts", fields).0,
-            "200",
-            "a page is not sent elsewhere: {fields}"
-        );
-    }
-    assert_eq!(answer(&first, 52, "/live/a.ts", "Sec-Fetch-Mode: navigate\r\n"), to("/live/a.ts"));
-    let _version = first.hub.publish(&name("hall-720p50")).expect("a free name");
-    assert_eq!(answer(&first, 53, "/live/hall/index.m3u8", ""), to("/live/hall/index.m3u8"));
-    let via = "Via: 1.1 glassline-0000000000000001\r\n";
-    assert_eq!(answer(&first, 30, "/live/a.ts", via).0, "200", "another server knows what it asks for");
-    let mut refused = beside(&first, PEER, 31);
-    refused.say(crate::test_connections::put("/live/b.ts"));
-    refused.turn();
-    let heard = String::from_utf8_lossy(&refused.heard()).into_owned();
-    assert!(heard.starts_with("HTTP/1.1 503 ") && heard.contains("\r\nRetry-After: 1\r\n"), "{heard}");
-    publisher.push(&crate::test_connections::opening(3).1).expect("what runs goes on");
-    first.hub.drain(false);
-    assert_eq!(answer(&first, 40, "/live/a.ts", "").0, "200");
+fn what_comes_from_another_zone_is_pulled_from_the_gateway_of_this_one_later_unless_it_is_given_on() {
+    let registry = registry_of(9, 4, &[]);
+    let hub = hub_of(&registry);
+    demand(&hub);
+    begins(&hub, 0);
+    set(&registry, 9, 4, &[holder(19, 1)]);
+    let looks = |hub: &Hub, is_due: bool| {
+        if is_due {
+            hub.demands.lock().get_mut(&name("a")).unwrap().descent.looks_at = Time::ZERO;
+        }
+        hub.turn_to_gateways(hub.clock.now());
+        asked(hub)
+    };
+    assert_eq!(looks(&hub, false), [9], "it has just been chosen");
+    // Servers that have it from here would have it from one as far away as themselves.
+    hub.demands.begin_giving(&name("a"));
+    assert_eq!(looks(&hub, true), [9]);
+    assert_eq!(looks(&hub, false), [9], "it is looked once in a while");
+    hub.demands.end_giving(&name("a"));
+    let _ = hub.may_give_on(&name("a"), None, HOPS_MAX);
+    assert_eq!(looks(&hub, true), [9], "it is about to be given on");
+    hub.demands.lock().get_mut(&name("a")).unwrap().given_at = Time::ZERO;
+    assert_eq!(looks(&hub, true), [19, 9]);
+    assert_eq!((limit(&hub, 0), limit(&hub, 1), carried(&hub)), (Some(2), Some(1), None));
+    begins(&hub, 0);
+    assert_eq!((told(&hub), carried(&hub)), ((Some("n19".to_owned()), Some(2)), Some((4, 2))));
+    hub.look_at_demands();
+    assert_eq!(looks(&hub, true), [19, 9], "and stays there");
+    // Where that one gives nothing, the stream comes from the owner again.
+    fails(&hub, 0, &PullError::Ended);
+    begins(&hub, 1);
+    assert_eq!(told(&hub), (Some("n9".to_owned()), Some(1)));
+    assert_eq!(
+        (looks(&hub, true), told(&hub)),
+        (vec![19, 9], (Some("n9".to_owned()), Some(1))),
+        "for a while"
+    );
+    let table = hub.pulls();
+    hub.demands.lock().get_mut(&name("a")).unwrap().descent.shunned = None;
+    assert_eq!(looks(&hub, true), [19, 9, 9], "another list, which begins at its first server");
+    assert!(!Arc::ptr_eq(&table, &hub.pulls()) && told(&hub) == (None, None));
+    begins(&hub, 0);
+    assert_eq!(told(&hub), (Some("n19".to_owned()), Some(2)));
+    fails(&hub, 0, &PullError::Ended);
+    begins(&hub, 1);
+    assert_eq!(told(&hub), (Some("n9".to_owned()), Some(1)));
+    let descent = &hub.demands.lock()[&name("a")].descent;
+    let (now, node) = (hub.clock.now(), NodeName::parse("n19").unwrap());
+    assert!(descent.shuns(&node, now) && !descent.shuns(&node, now + Duration::from_secs(121)));
 }

@@ -1,13 +1,17 @@
 //! Streams that are not here yet and that an upstream server may have. The first request for such a stream has it
 //! pulled; some time after its last viewer has gone, the pull ends.
 
+mod gateway;
+
+pub(super) use gateway::next_look;
+
 use crate::descent::{Descent, DescentHandover};
 use crate::hub::Hub;
 use crate::presentation_stores::is_version_of;
 use crate::pull::{Pull, PullTable};
 use glassline_delivery::fill::{Failure, Object, Via};
 use glassline_delivery::http1::Url;
-use glassline_delivery::ownership::{Level, Stay};
+use glassline_delivery::ownership::{Level, NodeName, Stay};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
@@ -38,6 +42,8 @@ pub(super) struct Demands {
     demands: Mutex<BTreeMap<StreamName, Demand>>,
     /// Wakes the thread that pulls.
     waker: Mutex<Option<Waker>>,
+    /// How many servers of the cluster each stream is given to.
+    given: Mutex<BTreeMap<StreamName, usize>>,
 }
 
 pub(super) struct Demand {
@@ -54,6 +60,8 @@ pub(super) struct Demand {
     waiting: Arc<Growing>,
     /// When a client last watched it, or asked for it.
     watched_at: Time,
+    /// When it was last given to another server of the cluster.
+    pub(super) given_at: Time,
     /// Since when a publisher here takes its place: nothing is pulled any more, and requests wait for the publisher.
     gives_way_since: Option<Time>,
 }
@@ -85,11 +93,27 @@ impl Demand {
         let waiting = Growing::new(Object::new(), Arc::clone(&hub.inboxes) as Arc<dyn Wake>);
         let came_by = Via::default();
         let descent = Descent::default();
-        Demand { pull, descent, came_by, is_elsewhere, waiting, watched_at: now, gives_way_since: None }
+        Demand {
+            pull,
+            descent,
+            came_by,
+            is_elsewhere,
+            waiting,
+            watched_at: now,
+            given_at: Time::ZERO,
+            gives_way_since: None,
+        }
     }
 
     pub(super) fn is_pulled(&self) -> bool {
         self.gives_way_since.is_none()
+    }
+
+    /// The number of the server at `source` among those that are asked.
+    pub(super) fn turn_of(&self, source: &Url) -> Option<usize> {
+        let first = matches!(&self.pull.source, Source::Http(url) if url == source).then_some(0);
+        let further = || self.pull.alternates.iter().position(|url| url == source).map(|place| place + 1);
+        first.or_else(further)
     }
 
     /// It comes from these servers from now on.
@@ -218,7 +242,7 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || (self.has_source(name) && !is_elsewhere) {
             return None;
         }
-        let plan = self.plan(&edge, name, mux, &Descent::default())?;
+        let plan = self.plan(&edge, name, mux, (Level::NONE, None))?;
         let pull = plan.pull(&edge, name, mux)?;
         let descent = Descent { holders: plan.holders, epoch: plan.epoch, ..Descent::default() };
         let demand = Demand { came_by: via.clone(), descent, ..Demand::new(pull, is_elsewhere, self, now) };
@@ -235,15 +259,21 @@ impl Hub {
         Some(waiting)
     }
 
-    /// Where the stream `name` of `mux` is pulled from: from the servers that the cluster names, or else from the upstream servers.
-    fn plan(&self, edge: &Edge, name: &StreamName, mux: Mux, descent: &Descent) -> Option<Plan> {
+    /// Where the stream `name` of `mux` is pulled from: from the servers that the cluster names, or else from the upstream servers. `level`
+    /// is how far this server is from the publisher's, at most, and the last the server that is preferred.
+    fn plan(
+        &self,
+        edge: &Edge,
+        name: &StreamName,
+        mux: Mux,
+        (level, preferred): (Level, Option<&NodeName>),
+    ) -> Option<Plan> {
         // A stream has one name here, whatever host a request names: the first request must not choose its servers.
         let path = format!("/live/{name}.{}", mux.extension());
         let (mut holders, mut epoch) = (Vec::new(), 0);
         let (servers, target) = match self.whereabouts(name) {
             Whereabouts::At { servers, epoch: of } => {
-                let from = descent.holder().map(|holder| &holder.node);
-                (holders, epoch) = (self.holders(name, descent.level, from), of);
+                (holders, epoch) = (self.holders(name, level, preferred), of);
                 let named = holders.iter().map(|holder| holder.url.clone());
                 (if holders.is_empty() { servers } else { named.collect() }, path)
             }
@@ -269,7 +299,7 @@ impl Hub {
             // What is left of one that has ended here would be given in place of the other server's.
             self.leave_presentation(name);
         }
-        let turn = self.pulls().live_turn(name);
+        let source = self.pulls().live_source(name);
         let mut demands = self.demands.lock();
         // Servers that were behind this one while it had the publisher are still: it is no farther away than they have been told.
         let of_owner = Descent { level: Level::of(1), ..Descent::default() };
@@ -290,7 +320,8 @@ impl Hub {
             }
             (None, None) => return,
         };
-        let Some(plan) = self.plan(&edge, name, mux, &descent) else { return };
+        let preferred = descent.holder().map(|holder| &holder.node);
+        let Some(plan) = self.plan(&edge, name, mux, (descent.level, preferred)) else { return };
         let Some(pull) = plan.pull(&edge, name, mux) else { return };
         let Plan { holders, epoch, .. } = plan;
         let is_full = demands.len() >= DEMANDS_MAX;
@@ -304,6 +335,7 @@ impl Hub {
                     }
                     Stay::Still => return,
                     Stay::Turn if demand.pull == pull => {
+                        let turn = source.as_ref().and_then(|source| demand.turn_of(source));
                         let descent = &mut demand.descent;
                         (descent.holders, descent.epoch, descent.from) = (holders, epoch, turn);
                         return;
@@ -360,7 +392,7 @@ impl Hub {
     /// Ends the pull of the stream `name`, and the stream, where no server has it.
     fn end_unplaced(&self, name: &StreamName, mux: Mux) {
         let Some(edge) = self.edge() else { return };
-        if self.plan(&edge, name, mux, &Descent::default()).is_some() {
+        if self.plan(&edge, name, mux, (Level::NONE, None)).is_some() {
             return;
         }
         let live = self.streams.find(name);
@@ -435,6 +467,7 @@ impl Hub {
             status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }))
         };
         self.follow_registered();
+        self.turn_to_gateways(now);
         let (mut ended, mut changed) = (Vec::new(), Vec::new());
         let names: Vec<StreamName> = self.demands.lock().keys().cloned().collect();
         let sourced = names.iter().filter(|name| self.has_source(name));

@@ -4,9 +4,11 @@
 use glassline_delivery::http1::Url;
 use glassline_delivery::ownership::{self, Level, NodeName, Stay};
 use glassline_delivery::pull::PullError;
+use glassline_media::Time;
 use glassline_streams::Holder;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The servers from which a stream is pulled, as the registry of a cluster names them; without any, it is not of the registry.
 #[derive(Clone, Debug)]
@@ -19,11 +21,25 @@ pub(super) struct Descent {
     pub(super) level: Level,
     /// The number of the server that sends.
     pub(super) from: Option<usize>,
+    /// When it is looked whether a server of this zone has it from the one that sends.
+    pub(super) looks_at: Time,
+    /// A server that carries the stream and gave nothing of it: until when it is not turned to, and how often that was so before.
+    pub(super) shunned: Option<(NodeName, Time, u32)>,
 }
+
+/// A server that gave nothing is not turned to for this time, and twice as long after each time that it did so again, up to 64 times.
+const SHUNNED: Duration = Duration::from_secs(120);
 
 impl Default for Descent {
     fn default() -> Descent {
-        Descent { holders: Vec::new(), epoch: 0, level: Level::NONE, from: None }
+        Descent {
+            holders: Vec::new(),
+            epoch: 0,
+            level: Level::NONE,
+            from: None,
+            looks_at: Time::ZERO,
+            shunned: None,
+        }
     }
 }
 
@@ -48,7 +64,26 @@ impl Descent {
             NodeName::parse(&node).map(|node| Holder { node, url, hops })
         };
         let holders = left.holders.into_iter().map(holder).collect::<Option<Vec<_>>>().unwrap_or_default();
-        Descent { holders, epoch: left.epoch, level: Level::of(left.hops), from: left.from }
+        Descent {
+            holders,
+            epoch: left.epoch,
+            level: Level::of(left.hops),
+            from: left.from,
+            // What has passed here is known to the former process alone: another server would repeat some of it.
+            looks_at: Time::NEVER,
+            shunned: None,
+        }
+    }
+
+    /// That server gave nothing of the stream.
+    pub(super) fn shun(&mut self, node: &NodeName, now: Time) {
+        let known = self.shunned.as_ref().filter(|(known, ..)| known == node);
+        let before = known.map_or(0, |(.., before)| before.saturating_add(1));
+        self.shunned = Some((node.clone(), now + SHUNNED * (1 << before.min(6)), before));
+    }
+
+    pub(super) fn shuns(&self, node: &NodeName, now: Time) -> bool {
+        self.shunned.as_ref().is_some_and(|(known, until, _)| known == node && now < *until)
     }
 
     fn owner(&self) -> Option<&Url> {

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::hub::Hub;
 use glassline_delivery::fill::Via;
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::{AccessRequest, Action, Full, Load, Refusal, Secret, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_doors::entrance::{Arriving, Entrance, PublishLimits, Visit};
@@ -11,6 +12,7 @@ use glassline_io::tls::{Session, TlsError};
 use glassline_streams::presence::Presence;
 use glassline_streams::{Live, Whereabouts};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A stream that requests wait for.
 struct Fetched(Arc<Growing>);
@@ -44,11 +46,20 @@ impl Entrance for Hub {
     }
 
     fn fetch(&self, name: &StreamName) -> Option<Arc<dyn Arriving>> {
-        if matches!(self.whereabouts(name), Whereabouts::Away { .. }) {
+        // What is served elsewhere while this server is emptied is not fetched here first.
+        if matches!(self.whereabouts(name), Whereabouts::Away { .. }) || self.refuge_of(name, false).is_some()
+        {
             return None;
         }
         let begins = self.demand(name, Mux::MpegTs, &Via::default(), self.clock.now())?;
         Some(Arc::new(Fetched(begins)))
+    }
+
+    fn refuge(&self, name: &StreamName) -> Option<Url> {
+        // A client of these protocols is told in words alone.
+        let refuge = self.refuge_of(name, false)?;
+        self.draining.viewers_refused.fetch_add(1, Ordering::Relaxed);
+        Some(refuge)
     }
 
     fn presence(&self) -> &Presence {

@@ -128,3 +128,42 @@ fn a_stream_with_a_key_tells_strangers_the_same_whether_it_is_there_or_not() {
     assert_eq!((&there, there.status()), (&absent, 401));
     assert_eq!(enter(Some("a-viewer-key"), "a"), Ok(()));
 }
+
+#[test]
+fn a_door_sends_viewers_that_come_to_another_server_while_this_one_is_emptied_and_that_one_is_there() {
+    #[derive(Debug)]
+    struct Other(Option<&'static str>);
+    impl glassline_streams::Directory for Other {
+        fn find(&self, _name: &StreamName) -> glassline_streams::Whereabouts {
+            glassline_streams::Whereabouts::Unknown
+        }
+        fn find_version(&self, _group: &StreamName) -> glassline_streams::Whereabouts {
+            glassline_streams::Whereabouts::Unknown
+        }
+        fn is_complete(&self) -> bool {
+            true
+        }
+        fn refuge(&self, _name: &StreamName) -> Option<Url> {
+            self.0.map(|url| url.parse().unwrap())
+        }
+        fn may_publish(&self, _: &StreamName, _: bool) -> Result<(), glassline_streams::NameRefusal> {
+            Ok(())
+        }
+        fn publishers_changed(&self) {}
+    }
+    let (hub, server) = server(|_| {});
+    let _publisher = hub.publish(&name("a")).unwrap();
+    let watch = || Attendance::enter(&server, &client(None), &name("a"), Waker::noop().clone());
+    let publish = || Contribution::enter(&server, &client(Some("publisher")), &name("b"), false).map(drop);
+    hub.drain(Some(std::time::Duration::ZERO));
+    hub.set_directory(Some(Arc::new(Other(None)) as _));
+    let viewer = watch().unwrap();
+    hub.set_directory(Some(Arc::new(Other(Some("http://other.example:8080/"))) as _));
+    let refused = watch().unwrap_err();
+    assert_eq!(refused, Refused::Draining { name: name("a"), host: "other.example".to_owned() });
+    assert_eq!((refused.status(), publish().unwrap_err().status()), (503, 503));
+    assert_eq!(viewer.live().viewers(), 1, "what runs goes on");
+    hub.drain(None);
+    watch().unwrap();
+    publish().unwrap();
+}

@@ -8,6 +8,7 @@ use crate::counters::RelayCounters;
 use crate::demand::Demands;
 use crate::descent::PassedOver;
 use crate::descriptors::Division;
+use crate::draining::{DrainPlan, Draining};
 use crate::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::inboxes::Inboxes;
 use crate::inboxes::Message;
@@ -17,7 +18,7 @@ use crate::marking::Marker;
 use crate::memory;
 use crate::output::{Destinations, OutputTable};
 use crate::presentation_stores::PresentationStores;
-use crate::pull::{PullTable, Sources};
+use crate::pull::PullTable;
 use crate::recorder::Recorder;
 use crate::roster::{Clients, Roster};
 use crate::status::Totals;
@@ -25,14 +26,13 @@ use crate::{ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::pull::{Policy, PullError};
 use glassline_delivery::stream::{Mux, Pacing};
 use glassline_delivery::telemetry::History;
 use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
 use glassline_doors::Server;
 use glassline_edge::{Edge, FetcherError, RecordedObjects, Waits, Wake};
 use glassline_io::clock::Clock;
-use glassline_io::poll::{Poller, Waker};
+use glassline_io::poll::Poller;
 use glassline_media::Time;
 use glassline_streams::counters::{HandedCounts, UnknownCounts};
 use glassline_streams::presence::{Presence, Purpose};
@@ -41,7 +41,7 @@ use glassline_streams::{AcquireError, Directory, Live, News, Observer, Publisher
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -61,8 +61,7 @@ pub struct Hub {
     pub(super) presentations: PresentationStores,
     pub(super) demands: Demands,
     pub(super) passed_over: PassedOver,
-    /// This server is emptied.
-    pub(super) drains: AtomicBool,
+    pub(super) draining: Draining,
     pub(super) ingests: Ingests,
     pub(super) long_answers: LongAnswers,
     pub(super) object_waits: Waits,
@@ -88,6 +87,9 @@ pub(super) struct HubState {
     /// Versions that hand the other counts over by position hand this one over beside them.
     #[serde(default, skip_serializing)]
     gave_way: u64,
+    /// It goes on being emptied.
+    #[serde(default)]
+    drain: Option<DrainPlan>,
 }
 
 /// How long a thread that rests after a panic takes to see that it has to halt.
@@ -137,7 +139,7 @@ impl Hub {
             presentations: PresentationStores::default(),
             demands: Demands::default(),
             passed_over: PassedOver::default(),
-            drains: AtomicBool::new(false),
+            draining: Draining::default(),
             ingests: Ingests::default(),
             long_answers: LongAnswers::default(),
             object_waits: Waits::default(),
@@ -160,6 +162,7 @@ impl Hub {
             next_id: self.streams.next_id(),
             counts: self.counters.state(),
             gave_way: 0,
+            drain: self.draining.left(),
         }
     }
 
@@ -171,6 +174,7 @@ impl Hub {
         self.began = state.began;
         self.counters = RelayCounters::restore(&state.counts)?;
         self.counters.gave_way.add(state.gave_way);
+        self.draining.set(state.drain);
         self.streams.inherit(state.next_id, streams);
         Ok(())
     }
@@ -519,28 +523,6 @@ impl Server for Hub {
 
     fn rest(&self, pause: Duration) {
         Hub::rest(self, pause);
-    }
-}
-
-impl Sources for Hub {
-    fn pulls(&self) -> Arc<PullTable> {
-        Hub::pulls(self)
-    }
-
-    fn policy(&self) -> Policy {
-        self.settings().pull_policy
-    }
-
-    fn set_waker(&self, waker: Waker) {
-        self.demands.set_waker(waker);
-    }
-
-    fn hops_limit(&self, name: &StreamName, turn: usize) -> Option<u8> {
-        self.pull_limit(name, turn)
-    }
-
-    fn note_attempt(&self, names: &[StreamName], turn: usize, outcome: Result<(), &PullError>) {
-        self.note_pull(names, turn, outcome);
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::pull::Pull;
+use crate::pull::{Pull, Sources};
 use crate::test_streams::{hub, name};
-use glassline_delivery::pull::Source;
+use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Pacing;
 use glassline_streams::status::SourceState;
 use glassline_streams::{Origin, SlotRequest};

@@ -5,9 +5,11 @@
 mod allowance;
 #[cfg(test)]
 mod feeding_tests;
+mod leaving;
 mod state;
 
 pub(super) use allowance::Allowance;
+pub(super) use leaving::Stays;
 pub(super) use state::ViewerState;
 
 use crate::blocks::Blocks;
@@ -21,6 +23,7 @@ use glassline_io::tcp::{Connection, Info};
 use glassline_media::Time;
 use glassline_streams::Live;
 use glassline_streams::{Entering, Next, StreamReader};
+use leaving::{Leaving, PackedLeaving};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +46,7 @@ pub(super) struct Viewer {
     pub(super) is_expected: bool,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
+    leaving: PackedLeaving,
 }
 
 /// Where a viewer is in the stream.
@@ -95,6 +99,7 @@ impl Viewer {
             is_expected: false,
             sent_bytes: 0,
             joined: now,
+            leaving: PackedLeaving::of(Leaving::No),
         }
     }
 
@@ -227,7 +232,8 @@ impl Viewer {
     /// then calls [`Viewer::took`]. For everything else there is [`Viewer::feed`]. Must not be called where it
     /// [waits](Viewer::waits_until).
     pub(super) fn next_piece(&mut self, limit: usize, affordable: bool, now: Time) -> Option<Piece> {
-        let is_plain = !self.is_blocked && self.outgoing.is_empty() && self.blocks.is_none();
+        let is_plain =
+            !self.is_leaving() && !self.is_blocked && self.outgoing.is_empty() && self.blocks.is_none();
         let until = is_plain.then(|| self.reader.data_until()).flatten()?;
         let offset = self.reader.offset();
         let bytes = (until - offset).min(self.allowed_bytes(affordable, now));
@@ -285,7 +291,8 @@ impl Viewer {
                     self.outgoing.release();
                 }
             }
-            let (last, is_behind) = match self.reader.poll(now) {
+            let next = self.reader.poll(now);
+            let (last, is_behind) = match self.until_leaving(next) {
                 Next::Entered { entry, moved } => {
                     self.begin_at(&entry, moved);
                     continue;

@@ -7,6 +7,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_streams::{
     AcquireError, Directory, Holder, NameRefusal, Origin, SlotRequest, StaticDirectory, Whereabouts,
 };
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl Hub {
@@ -63,7 +64,11 @@ impl Hub {
             return Ok(());
         }
         // What the configuration makes here has no other place.
-        if !is_inside && self.is_draining() {
+        let continues = || slot_request.piece.is_some() && self.streams.find(name).is_some();
+        if !is_inside && self.is_draining() && !continues() {
+            if matches!(slot_request.origin, Origin::Door) {
+                self.draining.publishers_refused.fetch_add(1, Ordering::Relaxed);
+            }
             return Err(AcquireError::Draining);
         }
         let refuse = |why| AcquireError::Elsewhere { name: name.clone(), why };

@@ -14,6 +14,7 @@ use crate::fan_out::{FanOut, Served};
 use crate::hub::Hub;
 use crate::in_seconds;
 use crate::inboxes::{Message, WAKE};
+use crate::refuge::Refuges;
 use crate::resting::Resting;
 use crate::roster::Sampling;
 use crate::turn::{TurnBuffers, TurnContext};
@@ -525,12 +526,14 @@ impl Worker {
     fn sweep(&mut self, now: Time) {
         self.settings = self.hub.settings();
         self.look_at_load(now);
+        let mut refuges = Refuges::default();
         for slot in 0..self.slots.len() {
             let Slot { generation, connection: Some(connection) } = &mut self.slots[slot] else { continue };
             let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
             let token = token(*generation, slot as u32);
             let over = contain(Border::Connection, || {
                 let over = connection.check_time(&mut context);
+                connection.check_drain(&mut refuges, &context);
                 connection.end_if_written(now);
                 connection.count_answers(&self.hub);
                 connection.note_rest(token, &mut self.resting);

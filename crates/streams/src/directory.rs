@@ -68,6 +68,12 @@ pub trait Directory: fmt::Debug + Send + Sync {
         true
     }
 
+    /// The server from which the stream `name` had better be pulled than from the server `from`, so that the servers of a zone have it from
+    /// another zone once; `None` where all is well.
+    fn gateway(&self, _name: &StreamName, _from: &NodeName) -> Option<NodeName> {
+        None
+    }
+
     /// Where a viewer of the stream `name` is sent while this server is emptied: the public address of another one that can serve it.
     fn refuge(&self, _name: &StreamName) -> Option<Url> {
         None

@@ -1,6 +1,6 @@
 /** The page `/cluster`: the servers that have streams of each other, as one of them sees it, for operators. */
 import { type Cluster, cluster, type ClusterNode } from "../cluster_api";
-import { byName, carriersText, chosenStreams, nodeState, registryText, summaryText, troubles, wayText } from "../cluster_words";
+import { byName, carriersText, chosenStreams, factsText, nodeState, registryText, summaryText, troubles, wayText } from "../cluster_words";
 import { Poller } from "../poll";
 import { ROOT } from "../root";
 import { brand } from "./dashboard";
@@ -83,7 +83,7 @@ class ClusterView {
     setText(this.registry, registry ? registryText(registry) : one.static.length > 0
       ? "This server has no registry: its map says which streams are at other servers."
       : "This server is not in a cluster: its configuration has no [cluster] section with nats or static.");
-    setText(this.facts, registry ? factsText(one) : "");
+    setText(this.facts, registry ? factsText(registry) : "");
     const found = troubles(one);
     if (JSON.stringify(found) !== this.shownTroubles) {
       this.shownTroubles = JSON.stringify(found);
@@ -123,15 +123,6 @@ class ClusterView {
     ]);
     this.streams.show(["Stream", "State", "Server", "Epoch", "Carried by", ...(tellsPulls ? ["Way to here"] : [])], rows, JSON.stringify([shown, pulled, node]));
   }
-}
-
-function factsText({ registry }: Cluster): string {
-  const { claims, lost, conflicts, failed, dropped, sessions } = registry!;
-  const facts: [number, string][] = [
-    [sessions, "connections to the registry"], [claims, "streams given to this server"], [lost, "of them gone to another one"], [conflicts, "claims that came too late"],
-    [failed, "requests that failed"], [dropped, "entries that had no room"],
-  ];
-  return facts.filter(([count], index) => count > 0 || index < 2).map(([count, words]) => `${count} ${words}`).join(" · ");
 }
 
 /** Shows the cluster in `root` and keeps it fresh. */

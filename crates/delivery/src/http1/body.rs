@@ -140,6 +140,16 @@ impl Decoder {
         }
     }
 
+    /// Whether the last chunk that has begun is whole, or none has: of a chunked body alone.
+    pub fn is_between_chunks(&self) -> bool {
+        let is_fresh = |digits: u8, part: SizePart| digits == 0 && part == SizePart::Digits;
+        match self.state {
+            State::DataEnd { .. } => true,
+            State::Size { digits, part, .. } => is_fresh(digits, part),
+            _ => false,
+        }
+    }
+
     /// Tells that the connection has ended: fine for a body that lasts until then, an error inside others.
     pub fn end(&self) -> Result<(), HttpError> {
         match self.state {
@@ -285,6 +295,23 @@ mod tests {
             }
         }
         Ok((body, ended))
+    }
+
+    #[test]
+    fn it_is_known_where_no_chunk_has_come_in_part() {
+        let wire = b"3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n";
+        let mut decoder = Decoder::new(Framing::Chunked);
+        let mut between = vec![decoder.is_between_chunks()];
+        for byte in wire.chunks(1) {
+            let mut input = byte;
+            while let Ok(Some(Piece::Data(_))) = decoder.next(&mut input) {}
+            between.push(decoder.is_between_chunks());
+        }
+        let places: Vec<usize> = (0..between.len()).filter(|place| between[*place]).collect();
+        // Before the first, and behind the last byte of each until the next size begins.
+        assert_eq!(places, [0, 6, 7, 8, 15, 16, 17]);
+        assert!(!Decoder::new(Framing::Length(3)).is_between_chunks());
+        assert!(!Decoder::new(Framing::UntilClose).is_between_chunks());
     }
 
     #[test]

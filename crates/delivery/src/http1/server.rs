@@ -166,6 +166,11 @@ impl Server {
         matches!(self.state, State::Body(_))
     }
 
+    /// Whether a chunked body is coming, and no chunk of it has come in part.
+    pub fn is_between_chunks(&self) -> bool {
+        matches!(&self.state, State::Body(decoder) if decoder.is_between_chunks())
+    }
+
     /// Whether all requests that have begun are answered, of which there was one at least.
     pub fn has_answered(&self) -> bool {
         matches!(self.state, State::Head { first: false }) && self.head.is_empty()

@@ -13,7 +13,7 @@
 )]
 
 use super::carriage::{CarriageEntry, Carried};
-use super::choice::{Candidate, Level, choose, refuge};
+use super::choice::{Candidate, Level, choose, gateway, refuge};
 use super::{Answer, Key, NodeEntry, NodeName, Ownership, Pending, Request};
 use crate::policy::StreamName;
 use glassline_media::Time;
@@ -159,6 +159,22 @@ impl Ownership {
         [nearest, owner].iter().take(if nearest.hops == 0 { 1 } else { 2 }).map(Holder::of).collect()
     }
 
+    /// The node from which this one had better pull the stream than from the node `from`, so that its zone has it from another zone once:
+    /// [`gateway`]. `None` where it stays, and where the registry is not heard.
+    pub fn gateway(&self, name: &StreamName, from: &NodeName, now: Time) -> Option<NodeName> {
+        let (owner, epoch) = self.owner(name, now).filter(|_| self.view.is_heard())?;
+        let carriers = || {
+            let alive =
+                self.view.carriers(name, epoch).filter(|(node, _)| self.view.is_alive(&node.run, now));
+            alive.map(|(node, carried)| Candidate { node, hops: carried.hops })
+        };
+        let source = match owner.run.node == *from {
+            true => Candidate { node: owner, hops: 0 },
+            false => carriers().find(|it| it.node.run.node == *from)?,
+        };
+        gateway(&self.own, source, carriers()).map(|node| node.run.node.clone())
+    }
+
     /// Whether the node may be pulled from, where another one has the stream, too.
     pub fn may_carry(&self, node: &NodeName, now: Time) -> bool {
         self.view.node(node).is_some_and(|node| !node.is_draining && self.view.is_alive(&node.run, now))
@@ -176,8 +192,8 @@ impl Ownership {
 
     /// Where a viewer of the stream is sent while this node is emptied ([`NodeEntry::public`]).
     pub fn refuge(&self, name: &StreamName, now: Time) -> Option<&NodeEntry> {
-        if !self.view.is_heard() {
-            // What was heard last may be over: the other one may be emptied too by now, and would send the viewer back.
+        if !self.view.judges(now) {
+            // What was heard last may be over: the other one may be dead by now, or emptied too, and would send the viewer back.
             return None;
         }
         let known = self.view.stream(name);

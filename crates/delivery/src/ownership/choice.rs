@@ -115,6 +115,31 @@ pub fn refuge<'a>(
     nodes.filter(fits).min_by_key(rank).map(|(node, _)| node)
 }
 
+/// The server from which the others of a zone have a stream of another zone: of those of the zone that pull it from the owner the first by
+/// name, so that each server of the zone names the same one. `None` where the asker, which pulls from `source` now, stays there: it is that
+/// server, the owner is of its zone, or it does not know of one.
+///
+/// A server that turns to it from the owner is farther away then than before. It may do so only while no other server pulls from it, and
+/// has to answer by its new number of hops ([`answers`]) before it asks: so none is behind it, by then or later, that is as near as itself.
+pub fn gateway<'a>(
+    asker: &NodeEntry,
+    source: Candidate<'_>,
+    carriers: impl Iterator<Item = Candidate<'a>>,
+) -> Option<&'a NodeEntry> {
+    let is_one = |it: &Candidate<'_>| {
+        let goes_on = !it.node.is_draining && !it.node.is_leaving;
+        it.hops == 1 && it.node.zone == asker.zone && goes_on
+    };
+    let first = carriers.filter(is_one).map(|it| it.node).min_by_key(|node| &node.run.node)?;
+    let gains = match source.hops {
+        0 => source.node.zone != asker.zone,
+        // It pulls from another one of those that pull from the owner, which remains with it as long as that is so.
+        1 => source.node.run != first.run,
+        _ => false,
+    };
+    (gains && first.run != asker.run).then_some(first)
+}
+
 /// What becomes of a pull that goes on when its stream has another epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {

@@ -100,6 +100,10 @@ enum Event {
     Move { stream: usize, to: usize },
     /// A server dies, with all that it pulls. Another run of it is there at once.
     Die { node: usize },
+    /// A server looks whether another one of its zone has the stream from where it has it itself.
+    Look { node: usize, stream: usize },
+    /// It asks that one then.
+    Turn { node: usize, stream: usize, to: usize },
 }
 
 /// Servers in zones, and streams, in virtual milliseconds.
@@ -112,6 +116,7 @@ struct Tree {
     next: usize,
     asked: usize,
     passed_over: usize,
+    turned: usize,
 }
 
 impl Tree {
@@ -121,7 +126,7 @@ impl Tree {
         let streams = (0..streams).map(of).collect();
         let nodes = (0..nodes).map(|number| node(number, number % zones, 0)).collect();
         let events = BTreeMap::new();
-        Tree { random, now: 0, nodes, streams, events, next: 0, asked: 0, passed_over: 0 }
+        Tree { random, now: 0, nodes, streams, events, next: 0, asked: 0, passed_over: 0, turned: 0 }
     }
 
     fn later(&mut self, most: usize, event: Event) {
@@ -176,6 +181,62 @@ impl Tree {
         self.check(stream, node, false);
         // What was written less than a second ago is written later, and heard after that.
         self.later(1100, Event::Heard { node, stream });
+    }
+
+    /// A server looks for the gateway of its zone, by what it has heard.
+    fn look(&mut self, node: usize, stream: usize) {
+        let it = &self.streams[stream];
+        let Some(Pulled { from: Some(from), epoch, .. }) = it.pulled.get(&node).copied() else { return };
+        let heard = || {
+            let heard = it.heard.iter().filter(|(_, (epoch, _))| *epoch == it.epoch);
+            heard.map(|(node, (_, hops))| Candidate { node: &self.nodes[*node], hops: *hops })
+        };
+        let owner = Candidate { node: &self.nodes[it.owner], hops: 0 };
+        let source = if from == it.owner {
+            Some(owner)
+        } else {
+            heard().find(|it| it.node.run.incarnation as usize == from)
+        };
+        let found =
+            source.and_then(|source| Some((source.hops, gateway(&self.nodes[node], source, heard())?)));
+        let Some((hops, to)) = found.filter(|_| epoch == it.epoch) else { return };
+        let to = to.run.incarnation as usize;
+        if hops == 0 && it.pulled.values().any(|pulled| pulled.from == Some(node)) {
+            return;
+        }
+        self.turned += 1;
+        let pulled = Pulled { from: None, level: Level::of(2), epoch };
+        self.streams[stream].pulled.insert(node, pulled);
+        self.later(5, Event::Turn { node, stream, to });
+    }
+
+    fn turn(&mut self, node: usize, stream: usize, to: usize) {
+        let it = &self.streams[stream];
+        let Some(pulled) = it.pulled.get(&node).copied().filter(|it| it.from.is_none()) else { return };
+        if pulled.epoch != it.epoch || to == it.owner {
+            return self.ask(node, stream);
+        }
+        let is_served = self.hops(stream, to).is_some_and(|now| answers(now, pulled.level.limit(1)));
+        self.passed_over += usize::from(!is_served);
+        let (from, hops) = if is_served { (to, 1) } else { (it.owner, 0) };
+        let pulled = Pulled { from: Some(from), level: pulled.level.pulled_from(hops), ..pulled };
+        self.streams[stream].pulled.insert(node, pulled);
+        self.check(stream, node, false);
+        self.later(1100, Event::Heard { node, stream });
+    }
+
+    /// Each server looks as often as in so many minutes, at times of its own.
+    fn look_for(&mut self, minutes: usize, stream: usize) {
+        for half in 0..2 * minutes {
+            let pulling: Vec<usize> = self.streams[stream].pulled.keys().copied().collect();
+            // Between 30 and 60 seconds after the last time.
+            let begin = self.now + if half == 0 { 0 } else { 15_000 };
+            for node in pulling {
+                self.now = begin;
+                self.later(30_000, Event::Look { node, stream });
+            }
+            self.run();
+        }
     }
 
     /// From each server the stream leads to its owner, without a circle.
@@ -242,6 +303,8 @@ impl Tree {
                 // Each hears of it at another time.
                 all.into_iter().for_each(|node| self.later(300, Event::Ask { node, stream }));
             }
+            Event::Look { node, stream } => self.look(node, stream),
+            Event::Turn { node, stream, to } => self.turn(node, stream, to),
             Event::Die { node } => {
                 for stream in 0..self.streams.len() {
                     self.end(node, stream);
@@ -289,6 +352,10 @@ fn run(seed: u64, (nodes, zones): (usize, usize), streams: usize, asks: usize, t
             (tree.random.below(nodes), tree.random.below(nodes), tree.random.below(streams));
         tree.later(12_000, Event::Die { node });
         tree.later(12_000, Event::Move { stream, to });
+    }
+    for _ in 0..asks / 4 {
+        let (node, stream) = (tree.random.below(nodes), tree.random.below(streams));
+        tree.later(14_000, Event::Look { node, stream });
     }
     tree.run();
     tree
@@ -356,4 +423,81 @@ fn a_viewer_is_not_sent_from_an_encrypted_address_to_one_that_is_not() {
     assert_eq!(sent(&of(3, "https://own.example")).as_deref(), Some("https://b.example"));
     assert_eq!(sent(&of(3, "http://own.example")).as_deref(), Some("http://a.example"));
     assert!(refuge(&of(3, "https://own.example"), [(&plain, true)].into_iter()).is_none());
+}
+
+/// How many servers of zones other than the owner's pull the stream from it, by zones.
+fn at_owner(tree: &Tree, stream: usize) -> BTreeMap<String, usize> {
+    let it = &tree.streams[stream];
+    let mut zones = BTreeMap::new();
+    for (node, pulled) in &it.pulled {
+        let zone = &tree.nodes[*node].zone;
+        if pulled.from == Some(it.owner) && *zone != tree.nodes[it.owner].zone {
+            *zones.entry(zone.clone()).or_default() += 1;
+        }
+    }
+    zones
+}
+
+#[test]
+fn a_zone_has_a_stream_once_again_some_minutes_after_its_first_carrier_has_died_or_all_have_come_at_once() {
+    for seed in 0..20 {
+        let (stream, zones) = (0, 10);
+        let mut tree = Tree::new(seed, 200, zones, 1);
+        for node in 0..200 {
+            tree.later(60, Event::Ask { node, stream });
+        }
+        tree.run();
+        let at_once: usize = at_owner(&tree, stream).values().sum();
+        assert!(at_once > 100, "they have not heard of each other yet: {at_once}");
+        tree.look_for(3, stream);
+        let settled = |tree: &Tree| {
+            let zones = at_owner(tree, stream);
+            zones.len() == 9 && zones.values().all(|count| *count == 1)
+        };
+        assert!(settled(&tree), "seed {seed}: {:?}", at_owner(&tree, stream));
+        for _ in 0..3 {
+            let first: Vec<usize> = {
+                let it = &tree.streams[stream];
+                it.pulled
+                    .iter()
+                    .filter(|(_, pulled)| pulled.from == Some(it.owner))
+                    .map(|(node, _)| *node)
+                    .collect()
+            };
+            first.into_iter().for_each(|node| tree.handle(Event::Die { node }));
+            tree.run();
+            tree.look_for(3, stream);
+            assert!(settled(&tree), "seed {seed}: {:?}", at_owner(&tree, stream));
+            tree.settled();
+        }
+        // Nothing goes to and fro.
+        let turned = tree.turned;
+        tree.look_for(3, stream);
+        assert_eq!(tree.turned, turned, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_server_turns_to_the_first_of_its_zone_alone_and_never_from_one_that_is_in_it() {
+    let named = |number: usize, zone: usize| node(number, zone, 0);
+    let (asker, near, far, owner) = (named(5, 0), named(3, 0), named(1, 1), named(9, 1));
+    let of = |source: &NodeEntry, hops: u8, carriers: &[(&NodeEntry, u8)]| {
+        let carriers = carriers.iter().map(|(node, hops)| Candidate { node, hops: *hops });
+        gateway(&asker, Candidate { node: source, hops }, carriers).map(|node| node.run.incarnation)
+    };
+    assert_eq!(of(&owner, 0, &[(&asker, 1), (&near, 1), (&far, 1)]), Some(3));
+    assert_eq!(
+        of(&owner, 0, &[(&asker, 1), (&near, 2), (&far, 1)]),
+        None,
+        "it has it from another one itself"
+    );
+    let behind = named(7, 0);
+    assert_eq!(of(&owner, 0, &[(&asker, 1), (&behind, 1)]), None, "that one comes to this one");
+    assert_eq!(of(&behind, 1, &[(&behind, 1), (&near, 1)]), Some(3));
+    assert_eq!(of(&near, 1, &[(&behind, 1), (&near, 1)]), None);
+    assert_eq!(of(&near, 2, &[(&behind, 1), (&near, 2)]), None);
+    let (mut emptied, at_home) = (near.clone(), named(8, 0));
+    emptied.is_draining = true;
+    assert_eq!(of(&owner, 0, &[(&emptied, 1)]), None);
+    assert_eq!(of(&at_home, 0, &[(&near, 1)]), None, "the publisher's server is of this zone");
 }

@@ -29,7 +29,7 @@ mod view;
 
 pub use carriage::{CarriageEntry, Carried};
 pub use carrying::Holder;
-pub use choice::{Candidate, HOPS_MAX, Level, Stay, answers, choose, refuge, stays};
+pub use choice::{Candidate, HOPS_MAX, Level, Stay, answers, choose, gateway, refuge, stays};
 pub use entry::{EntryError, Key, NodeEntry, NodeName, Run, StreamEntry, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
 pub use view::Place;
 

@@ -26,6 +26,8 @@ const PACKET: usize = 188;
 const PACKETS_MAX: usize = 32_768;
 /// Packets in front of the first picture or sound of what comes: tables, and those of streams without a beginning.
 const FRONT_MAX: usize = 256;
+/// Bytes that have been known again and are kept, for what comes behind them may be another stream: a key frame interval of 16 Mbit/s.
+const MATCHED_MAX_BYTES: usize = 2 << 20;
 
 /// What becomes of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +45,12 @@ enum State {
     Searching {
         front: Vec<u8>,
     },
-    /// So many of the known packets, from the oldest on, are in front of the next that comes. The `front` is kept still.
+    /// So many of the known packets, from the oldest on, are in front of the next that comes. The `front` is kept still, and behind its
+    /// first `tables` bytes what has been known: without the key frame nothing of what follows could be shown if it is another stream.
     Matching {
         at: usize,
         front: Vec<u8>,
+        tables: usize,
     },
 }
 
@@ -135,13 +139,24 @@ impl Splice {
                 }
                 let sought = hash(packet);
                 match self.known.iter().rposition(|known| *known == sought) {
-                    Some(at) => self.state = State::Matching { at: at.saturating_add(1), front },
+                    Some(at) => {
+                        let tables = front.len();
+                        front.extend_from_slice(packet);
+                        self.state = State::Matching { at: at.saturating_add(1), front, tables };
+                    }
                     None => self.begin_anew(&front, packet, emit),
                 }
             }
-            State::Matching { at, front } => match self.known.get(at) {
+            State::Matching { at, mut front, tables } => match self.known.get(at) {
                 Some(known) if *known == hash(packet) => {
-                    self.state = State::Matching { at: at.saturating_add(1), front };
+                    let is_kept = front.len() > tables;
+                    if front.len().saturating_sub(tables) >= MATCHED_MAX_BYTES {
+                        front.truncate(tables);
+                        front.shrink_to_fit();
+                    } else if is_kept {
+                        front.extend_from_slice(packet);
+                    }
+                    self.state = State::Matching { at: at.saturating_add(1), front, tables };
                 }
                 None if packet.starts_with(&self.tail) => {
                     let (_, rest) = packet.split_at(self.tail.len());

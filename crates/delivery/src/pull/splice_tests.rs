@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn another_stream_is_anew_from_its_first_byte_and_one_that_departs_from_what_is_known_from_there() {
+fn another_stream_is_anew_from_its_first_byte_and_so_is_one_that_departs_from_what_is_known() {
     let mut splice = Splice::default();
     passed(&mut splice, &pictures(0..20), 1000);
     splice.begin();
@@ -90,8 +90,9 @@ fn another_stream_is_anew_from_its_first_byte_and_one_that_departs_from_what_is_
     let mut departs = pictures(105..108);
     let rest = pictures(300..310);
     departs.extend_from_slice(&rest);
-    assert_eq!(passed(&mut splice, &departs, 1000), [vec![], rest.clone()]);
-    // It goes on from there as any other.
+    // Its key frame may be among what is known.
+    assert_eq!(passed(&mut splice, &departs, 1000), [vec![], departs]);
+    // It goes on as any other.
     splice.begin();
     let mut again = rest.clone();
     again.extend(pictures(310..320));
@@ -111,4 +112,22 @@ fn what_is_kept_has_a_bound() {
     let tables: Vec<u8> = (0..1000).flat_map(table).collect();
     let out = passed(&mut splice, &tables, 1000);
     assert_eq!(out[1].len(), tables.len(), "nothing begins: it is no stream that could be continued");
+}
+
+#[test]
+fn what_is_known_again_is_kept_up_to_a_bound_for_a_stream_that_departs_from_it() {
+    let known = pictures(0..4_000);
+    assert!(known.len() > MATCHED_MAX_BYTES + PACKET);
+    let mut splice = Splice::default();
+    passed(&mut splice, &known, 100_000);
+    splice.begin();
+    let rest = pictures(9_000..9_003);
+    let out = passed(&mut splice, &[&known[..], &rest].concat(), 100_000);
+    assert_eq!(out.concat(), rest, "it continues what was before");
+    splice.begin();
+    let departs = [&known[..known.len() - 100 * PACKET], &rest].concat();
+    let out = passed(&mut splice, &departs, 100_000);
+    // The table in front of the first picture, and what departs.
+    assert_eq!(out, [vec![], [table(0), rest].concat()]);
+    assert!(splice.known.len() < 200);
 }

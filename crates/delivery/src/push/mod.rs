@@ -4,11 +4,13 @@
 mod connection;
 mod event;
 mod failure;
+mod follows;
 mod policy;
 mod pusher;
 mod servers;
 
 pub use event::Event;
 pub use failure::{Answer, Loss, PushFailure};
+pub use follows::{FOLLOWS_FIELD, follows};
 pub use policy::Policy;
 pub use pusher::{Output, Pusher, Taken};

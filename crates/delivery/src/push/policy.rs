@@ -13,7 +13,7 @@ pub struct Policy {
     pub behind_after: Duration,
     /// How much may wait.
     pub pending_max_bytes: usize,
-    /// How long a connection may be made, and again for the handshake of TLS.
+    /// How long a connection may be made, whatever number of addresses the name has, and again for the handshake of TLS.
     pub connect_timeout: Duration,
     /// How long a connection may take nothing at all, and how long the server's machine may acknowledge nothing of what was sent.
     pub blocked_max: Duration,
@@ -54,5 +54,10 @@ impl Policy {
     #[must_use]
     pub const fn of_several(self) -> Policy {
         Policy { connect_timeout: Duration::from_millis(1500), blocked_max: Duration::from_secs(2), ..self }
+    }
+
+    /// How long an attempt may take in all, the name's resolution with it, where another server can be asked.
+    pub(super) fn attempt(&self, tls: bool) -> Duration {
+        self.connect_timeout.saturating_mul(if tls { 2 } else { 1 })
     }
 }

@@ -21,6 +21,7 @@
 
 use super::connection::{Connection, Gap, Reply};
 use super::event::Event;
+use super::follows::{FOLLOWS, FOLLOWS_FIELD};
 use super::servers::{DetourError, Servers};
 use super::{Answer, Loss, Policy, PushFailure};
 use crate::http1::{Method, Url};
@@ -31,7 +32,7 @@ use std::collections::VecDeque;
 /// What to do with the server's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Open a connection to this host and port, and tell what came of it.
+    /// Open a connection to this host and port, and tell what came of it. What comes of an earlier attempt is of no use any more.
     Connect {
         /// Name or address, of IPv6 without brackets.
         host: String,
@@ -79,13 +80,20 @@ enum Ending {
     Broken,
     /// The server does not take the stream at the moment.
     NotYet,
+    /// The server has led elsewhere.
+    Moved,
     /// The server does not take the stream.
     Refused,
 }
 
 enum State {
-    Waiting { until: Time },
-    Connecting,
+    Waiting {
+        until: Time,
+    },
+    /// Where another server can be asked, it is at this time.
+    Connecting {
+        until: Option<Time>,
+    },
     Open(Box<Connection>),
     Over(Result<(), PushFailure>),
 }
@@ -170,7 +178,8 @@ impl Pusher {
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Waiting { until } => Some(*until),
-            State::Connecting | State::Over(_) => None,
+            State::Connecting { until } => *until,
+            State::Over(_) => None,
             State::Open(connection) => {
                 // Once an answer comes, or nothing more can be sent, it alone is waited for.
                 let answer = connection.reply.since.map(|since| since + self.policy.answer_timeout);
@@ -190,7 +199,13 @@ impl Pusher {
                 let url = self.servers.url();
                 let (host, port, tls) = (url.host().to_owned(), url.port(), url.tls());
                 self.outputs.push_back(Output::Connect { host, port, tls });
-                self.state = State::Connecting;
+                let until = self.servers.are_several().then(|| now + self.policy.attempt(tls));
+                self.state = State::Connecting { until };
+            }
+            State::Connecting { .. } => {
+                self.servers.note_silence();
+                let time = self.policy.attempt(self.servers.url().tls()).as_secs_f64();
+                self.retry(Loss::Failed(format!("no connection within {time} s")), 0, now);
             }
             State::Open(connection) if connection.reply.since.is_none() => {
                 if connection.consent_until.is_some_and(|until| until <= now) {
@@ -204,13 +219,13 @@ impl Pusher {
                 }
             }
             State::Open(_) => self.conclude(now),
-            State::Connecting | State::Over(_) => {}
+            State::Over(_) => {}
         }
     }
 
     /// The connection is open.
     pub fn handle_connected(&mut self, now: Time) {
-        if !matches!(self.state, State::Connecting) {
+        if !matches!(self.state, State::Connecting { .. }) {
             return;
         }
         let url = self.servers.url();
@@ -221,6 +236,11 @@ impl Pusher {
         }
         if self.asks_consent {
             request = request.with_header("Expect", "100-continue");
+        }
+        let has_key = self.key.is_some() || url.authorization().is_some();
+        if self.servers.are_several() || !has_key {
+            // One server alone has the key: another one would refuse what it had taken.
+            request = request.with_header(FOLLOWS_FIELD, FOLLOWS);
         }
         let consent_until = self.asks_consent.then(|| now + self.policy.consent_timeout);
         self.state = State::Open(Box::new(Connection::new(request, consent_until, now)));
@@ -241,7 +261,7 @@ impl Pusher {
 
     /// There is no connection; `by_tls`: because the server is not trusted.
     pub fn handle_refused(&mut self, why: String, by_tls: bool, now: Time) {
-        if !matches!(self.state, State::Connecting) {
+        if !matches!(self.state, State::Connecting { .. }) {
             return;
         }
         self.servers.note_silence();
@@ -371,7 +391,7 @@ impl Pusher {
     pub fn finish(&mut self, hurried: bool, now: Time) {
         match &mut self.state {
             State::Over(_) => {}
-            State::Waiting { .. } | State::Connecting => {
+            State::Waiting { .. } | State::Connecting { .. } => {
                 self.end(if hurried { Ok(()) } else { Err(PushFailure::NotReached) }, now);
             }
             // Nothing of the stream, or of what is behind the gap, has gone there.
@@ -414,9 +434,13 @@ impl Pusher {
             self.servers.note_silence();
             return self.lose(Loss::Failed(gone), now);
         };
-        let name_held =
-            answer.status == 409 && self.lost.is_some_and(|lost| now.since(lost) < self.policy.name_held);
-        let had_stream = connection.started && now.since(connection.began) >= self.policy.retry_min;
+        let lasted = now.since(connection.began);
+        let had_stream = connection.started && lasted >= self.policy.retry_min;
+        // A server that gives the name back to a publisher which it had lost does so soon. Later, or where this one has taken the name
+        // over, it is another publisher's, and to go on elsewhere would be to take it back.
+        let is_settled = had_stream && (lasted > self.policy.retry_max || self.servers.takes_over());
+        let is_early = self.lost.is_some_and(|lost| now.since(lost) < self.policy.name_held);
+        let name_held = answer.status == 409 && is_early && !is_settled;
         match answer.status {
             300..=399 => self.follow(answer, now),
             // Another publisher has taken the name over: elsewhere this one would take it back.
@@ -449,7 +473,7 @@ impl Pusher {
         let Some(location) = answer.location.as_ref().filter(|_| matches!(answer.status, 307 | 308)) else {
             return self.refuse(moved(&answer), Loss::Answered(answer), now);
         };
-        let unsent = self.note_loss(Ending::NotYet, now);
+        let unsent = self.note_loss(Ending::Moved, now);
         match self.servers.redirect(location) {
             Ok(()) => {
                 self.events.push_back(Event::Redirected { to: self.servers.url().to_string(), unsent });
@@ -512,7 +536,8 @@ impl Pusher {
         let unsent = connection.unsent_chunks().saturating_add(u64::from(!connection.picture.is_empty()));
         let missing = unsent.saturating_add(connection.left_out);
         // Before a refusal comes, something of the stream may have gone: that was not taken.
-        let had_stream = ending == Ending::Broken || is_long;
+        let was_taken = ending == Ending::Moved && lasted >= self.policy.retry_min;
+        let had_stream = ending == Ending::Broken || was_taken || is_long;
         if had_stream && ending != Ending::Refused {
             self.lost = Some(now);
         }

@@ -97,6 +97,12 @@ impl Servers {
         self.detour.as_ref().unwrap_or(&self.current.url)
     }
 
+    /// Whether it is asked to take the name over from another publisher.
+    pub(super) fn takes_over(&self) -> bool {
+        let query = self.url().target().split_once('?').map_or("", |(_, query)| query);
+        query.split('&').any(|pair| pair == "takeover=1" || pair == "takeover=true")
+    }
+
     /// The place of the current server in the list that was given.
     pub(super) fn place(&self) -> usize {
         self.current.place

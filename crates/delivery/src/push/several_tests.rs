@@ -341,3 +341,88 @@ fn redirects_of_servers_that_carried_the_stream_for_long_are_not_counted_on() {
         now += Duration::from_secs(3600);
     }
 }
+
+const FOLLOWS_LINE: &str = "Glassline-Follows: 307\r\n";
+
+#[test]
+fn a_publisher_says_that_it_follows_where_it_could_publish_elsewhere() {
+    let head = |urls: &[&str], key| {
+        let mut urls = urls.iter().map(|url| url.parse().unwrap());
+        let first = urls.next().unwrap();
+        let mut pusher = Pusher::new(first, urls.collect(), key, Policy::LIVE, 7, at(0));
+        asks(&mut pusher, at(0));
+        connect(&mut pusher, at(0))
+    };
+    let (one, other) = ("http://a/live/x.ts", "http://b/live/x.ts");
+    assert!(head(&[one], None).contains(FOLLOWS_LINE));
+    assert!(head(&[one, other], Some("secret")).contains(FOLLOWS_LINE));
+    // Another server would not be shown the key.
+    assert!(!head(&[one], Some("secret")).contains(FOLLOWS_LINE));
+    assert!(!head(&["http://u:secret@a/live/x.ts"], None).contains(FOLLOWS_LINE));
+}
+
+#[test]
+fn a_server_that_leads_elsewhere_in_the_middle_is_left_for_that_one_with_a_key_frame_and_the_gap_is_told() {
+    let mut pusher = publishing();
+    let answer = b"HTTP/1.1 307 On\r\nLocation: http://c/live/x.ts?takeover=1\r\nContent-Length: 0\r\n\r\n";
+    pusher.handle_bytes(answer, at(2_500));
+    assert_eq!(pusher.push(&PACKET, false, true, at(2_510)), Taken::LeftOut);
+    assert_eq!(asks(&mut pusher, at(2_510)), "c");
+    let head = connect(&mut pusher, at(2_520));
+    assert!(head.starts_with("PUT /live/x.ts?takeover=1 HTTP/1.1\r\n") && head.contains(KEY_LINE), "{head}");
+    // The name may be held there for a moment still: that is no end.
+    pusher.handle_bytes(TAKEN, at(2_530));
+    assert_eq!(pusher.result(), None);
+    let now = pusher.poll_timeout().unwrap();
+    asks(&mut pusher, now);
+    connect(&mut pusher, now);
+    pusher.handle_bytes(CONTINUE, now);
+    assert!(pusher.take_demand());
+    assert_eq!(pusher.push(&PACKET, false, true, now), Taken::LeftOut);
+    assert_eq!(key_frame(&mut pusher, now), Taken::Taken(2 * 188));
+    pusher.push(&PACKET, false, true, now + Policy::LIVE.retry_min);
+    let told = std::iter::from_fn(|| pusher.poll_event()).last();
+    assert!(matches!(told, Some(Event::Gap { resumed: true, .. })), "{told:?}");
+}
+
+#[test]
+fn a_publisher_that_has_taken_the_name_over_elsewhere_or_has_had_it_for_long_does_not_take_it_back() {
+    for (query, lasted, ends) in [("", 1_000, false), ("", 6_000, true), ("?takeover=1", 1_000, true)] {
+        let urls = ["a", "b"].map(|host| format!("http://{host}/live/x.ts{query}"));
+        let mut pusher = pusher(&urls.each_ref().map(String::as_str));
+        for (host, begins) in [("a", 0), ("b", 3_000)] {
+            assert_eq!(asks(&mut pusher, at(begins)), host);
+            connect(&mut pusher, at(begins));
+            pusher.handle_bytes(CONTINUE, at(begins));
+            key_frame(&mut pusher, at(begins));
+            send(&mut pusher, at(begins));
+            if host == "a" {
+                pusher.handle_end(None, at(3_000));
+            }
+        }
+        pusher.handle_bytes(TAKEN, at(3_000 + lasted));
+        assert_eq!(pusher.result().is_some(), ends, "{query} {lasted}");
+    }
+}
+
+#[test]
+fn an_attempt_that_takes_too_long_is_left_for_the_next_server_and_what_comes_of_it_later_is_of_no_use() {
+    let mut pusher = three();
+    assert_eq!(asks(&mut pusher, at(0)), "a");
+    assert_eq!(pusher.poll_timeout(), Some(at(1_500)));
+    pusher.handle_timeout(at(1_499));
+    assert_eq!(pusher.poll_output(), None);
+    // A resolver that says nothing holds up none but its own server.
+    pusher.handle_timeout(at(1_500));
+    pusher.handle_connected(at(1_500));
+    assert!(!pusher.is_connected());
+    assert_eq!(asks(&mut pusher, at(1_500)), "b");
+    let Some(Event::Lost { why: Loss::Failed(why), .. }) = pusher.poll_event() else { panic!("it is told") };
+    assert_eq!(why, "no connection within 1.5 s");
+    let mut secured = self::pusher(&["https://a/live/x.ts", "https://b/live/x.ts"]);
+    asks(&mut secured, at(0));
+    assert_eq!(secured.poll_timeout(), Some(at(3_000)), "the handshake of TLS has as long again");
+    let mut single = self::pusher(&["http://a/live/x.ts"]);
+    asks(&mut single, at(0));
+    assert_eq!(single.poll_timeout(), None, "there is no other to be asked");
+}

@@ -80,14 +80,13 @@ pub trait Sources: Server {
     /// The thread is woken by this where the table has changed.
     fn set_waker(&self, waker: Waker);
 
-    /// What is asked of server number `turn` of the stream `name` (the source is 0, its alternates follow): that it has passed fewer
-    /// servers than this.
-    fn hops_limit(&self, _name: &StreamName, _turn: usize) -> Option<u8> {
+    /// What is asked of the server at `_source` for the stream: that it has passed fewer servers than this.
+    fn hops_limit(&self, _name: &StreamName, _source: &Url) -> Option<u8> {
         None
     }
 
-    /// Server number `turn` of these streams has begun to send, or does not, for this reason.
-    fn note_attempt(&self, _names: &[StreamName], _turn: usize, _outcome: Result<(), &PullError>) {}
+    /// The server at `_source` has begun to send these streams, or does not, for this reason.
+    fn note_attempt(&self, _names: &[StreamName], _source: &Url, _outcome: Result<(), &PullError>) {}
 }
 
 /// What TLS connections to sources are made by. The authorities are read when they are first needed.

@@ -94,6 +94,15 @@ impl PullEntry {
         *self.via.lock().unwrap_or_else(PoisonError::into_inner) = via;
     }
 
+    /// The server that is asked, by its number as below, where that is one of HTTP.
+    pub(super) fn http(&self, turn: usize) -> Option<Url> {
+        match (turn.checked_sub(1), &self.source) {
+            (Some(turn), _) => self.alternates.get(turn).cloned(),
+            (None, Source::Http(url)) => Some(url.clone()),
+            (None, _) => None,
+        }
+    }
+
     /// The URL of the server that is asked, by its number: the source is 0, its alternates follow.
     pub(super) fn url(&self, turn: usize) -> String {
         match turn.checked_sub(1).and_then(|turn| self.alternates.get(turn)) {
@@ -207,9 +216,10 @@ impl PullTable {
     }
 
     /// The number of the server that sends the stream `name`: 0 is the source, its alternates follow. `None` where none sends.
-    pub fn live_turn(&self, name: &StreamName) -> Option<usize> {
-        let note = self.entries[*self.by_name.get(name)?].lock();
-        (note.phase == Phase::Live).then_some(note.turn)
+    pub fn live_source(&self, name: &StreamName) -> Option<Url> {
+        let entry = &self.entries[*self.by_name.get(name)?];
+        let turn = Some(entry.lock()).filter(|note| note.phase == Phase::Live).map(|note| note.turn)?;
+        entry.http(turn)
     }
 
     /// Why the source of the stream `name` has never come and cannot, however often it is asked; `None` where it has come, or may.

@@ -271,7 +271,8 @@ impl Upstream {
             }
             self.puller.set_via(self.entry.via());
             let name = self.entry.names.first();
-            let limit = name.and_then(|name| context.server.hops_limit(name, self.puller.turn()));
+            let source = self.entry.http(self.puller.turn());
+            let limit = name.zip(source).and_then(|(name, source)| context.server.hops_limit(name, &source));
             self.puller.set_hops_limit(limit);
             self.slots.set_spliced(limit.is_some() && self.entry.mux == Mux::MpegTs);
             self.puller.handle_connected(context.now);
@@ -371,15 +372,17 @@ impl Upstream {
             pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
-            context.server.note_attempt(&self.entry.names, self.puller.turn(), Ok(()));
+            if let Some(source) = self.entry.http(self.puller.turn()) {
+                context.server.note_attempt(&self.entry.names, &source, Ok(()));
+            }
             let (source, metacube) = (self.entry.url(self.puller.turn()), self.note.metacube);
             if self.log_throttle.begin(context.now) {
                 tracing::info!(%source, streams = ?self.entry.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
-            if let Some(error) = self.puller.error() {
-                context.server.note_attempt(&self.entry.names, self.note.turn, Err(error));
+            if let (Some(error), Some(source)) = (self.puller.error(), self.entry.http(self.note.turn)) {
+                context.server.note_attempt(&self.entry.names, &source, Err(error));
             }
             // The turn is the next one's by now.
             let (source, why) = (self.entry.url(self.note.turn), error.as_deref().unwrap_or_default());

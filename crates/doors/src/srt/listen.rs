@@ -374,7 +374,7 @@ impl Worker {
         }
         let asked = match Asked::parse(peer, &request.stream_id) {
             Ok(asked) => asked,
-            Err((status, words)) => return self.reject(now, &request, status, &words),
+            Err((status, words)) => return self.reject(now, &request, Rejection::of_status(status), &words),
         };
         let has_to_wait = match asked.publishes() {
             true => self.contest(now, peer, &asked),
@@ -403,7 +403,7 @@ impl Worker {
                 }
                 Err(refused) => self.tell_refusal(peer, refused.0.words()),
             },
-            Err((status, words)) => self.reject(now, &request, status, &words),
+            Err((rejection, words)) => self.reject(now, &request, rejection, &words),
         }
     }
 
@@ -435,8 +435,8 @@ impl Worker {
         }
     }
 
-    fn reject(&mut self, now: Time, request: &Request, status: u16, words: &str) {
-        self.listener.reject(now, request, Rejection::of_status(status));
+    fn reject(&mut self, now: Time, request: &Request, rejection: Rejection, words: &str) {
+        self.listener.reject(now, request, rejection);
         if self.refused.len() >= REFUSED_MAX {
             self.refused.pop_front();
         }

@@ -6,9 +6,9 @@ use glassline_delivery::policy::{Credential, Protocol, ShownToken, StreamName};
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
 use glassline_media::quantity::Bitrate;
-use glassline_streams::Read;
 use glassline_streams::status::{PeerRole, PeerStatus};
-use glassline_transport::srt::{Connection, StreamId, StreamMode, USUAL_PAYLOAD};
+use glassline_streams::{AcquireError, Read};
+use glassline_transport::srt::{Connection, Rejection, StreamId, StreamMode, USUAL_PAYLOAD};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -133,18 +133,26 @@ pub(super) fn read_into(
     Ok(false)
 }
 
+/// The number that says why a peer is not let in.
+fn rejection(refused: &Refused) -> Rejection {
+    match refused {
+        Refused::Slot(AcquireError::Draining) | Refused::Draining { .. } => Rejection::DOWN,
+        other => Rejection::of_status(other.status()),
+    }
+}
+
 impl Session {
     /// Lets a peer in.
     ///
     /// # Errors
-    /// The status of HTTP that says the same as the refusal, and the reason in words.
+    /// The number of the refusal, and the reason in words.
     pub(super) fn open(
         server: &Arc<dyn Entrance>,
         asked: &Asked,
         waker: Waker,
-    ) -> Result<Session, (u16, String)> {
+    ) -> Result<Session, (Rejection, String)> {
         let (client, name) = (asked.client(), &asked.name);
-        let told = |refused: Refused| (refused.status(), refused.to_string());
+        let told = |refused: Refused| (rejection(&refused), refused.to_string());
         match asked.id.mode {
             StreamMode::Publish => {
                 let publisher =

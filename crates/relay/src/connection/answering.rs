@@ -1,5 +1,6 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
+use super::draining::Wanted;
 use super::fetching::Handling;
 use super::ingesting::is_put;
 use super::responses::{absent, guarded, shared_with};
@@ -89,24 +90,6 @@ fn farther_away() -> Response {
     problem(508, "this server is not nearer to the stream's publisher", words)
 }
 
-/// While this server is emptied, a viewer that comes, or asks for a playlist again, is sent to another one. Servers are not: they read in
-/// the registry that it is. Scripts and players of a web page are not either: a browser follows a redirect to another server only where
-/// the page's own policy and that server's answer allow it (Fetch Standard §4.4), and shows the page an error otherwise.
-fn send_away(name: &StreamName, request: &Request, context: &TurnContext<'_>) -> Result<(), Response> {
-    let is_server = !Via::of(&request.headers).is_empty();
-    let refuge = || context.hub.refuge(name, &request.path, &request.query);
-    let headers = &request.headers;
-    let is_of_page = headers.first("origin").is_some()
-        || headers.first("sec-fetch-mode").is_some_and(|mode| mode != "navigate");
-    match (!is_server && !is_of_page).then(refuge).flatten() {
-        Some(location) => {
-            let moved = Response::new(307).with_header("Location", location);
-            Err(shared_with(context.settings, moved.with_header("Cache-Control", "no-store")))
-        }
-        None => Ok(()),
-    }
-}
-
 /// The answer where the server that has the stream cannot be reached.
 fn away(retry_after: Duration) -> Response {
     let words = "The server of the cluster that had this stream is away, or this one has just begun and does not know it yet; GET /api/cluster says more. Try again shortly.";
@@ -188,7 +171,8 @@ impl Connection {
             }
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
-                let response = context.hub.respond(&request, door, self.peer.ip());
+                let moved = if reads { self.send_page(&request, context) } else { None };
+                let response = moved.unwrap_or_else(|| context.hub.respond(&request, door, self.peer.ip()));
                 let is_absent = response.status == 404 && reads && !self.is_admin;
                 match is_absent.then(|| find_upstream(&request, self.peer.ip(), context)).flatten() {
                     Some(Ok(Upstream { reading, source, is_own })) => {
@@ -218,7 +202,7 @@ impl Connection {
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
             if rest.ends_with(".m3u8") || rest.ends_with(".mpd") {
-                send_away(&name, request, context)?;
+                self.send_away(&name, Wanted::Playlist, request, context)?;
             }
             if asks_for_stages(rest) {
                 return tell(&name, request, context)
@@ -246,7 +230,7 @@ impl Connection {
         }
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
         self.may_watch(&name, request, context)?;
-        send_away(&name, request, context)?;
+        self.send_away(&name, Wanted::Stream, request, context)?;
         let live = context.hub.streams.find(&name);
         if let Some(edge) = context.hub.edge()
             && (live.is_none() || context.hub.demands.is_pulled(&name))
@@ -384,7 +368,9 @@ impl Connection {
     /// Answers while the request's body is still coming, and ends the connection.
     pub(super) fn refuse(&mut self, response: Response, context: &mut TurnContext<'_>) {
         let response = guarded(response);
-        context.hub.counters.errors.increment();
+        if response.status >= 400 {
+            context.hub.counters.errors.increment();
+        }
         self.outgoing.push(response.head(false));
         self.log(response.status, response.body.len() as u64, context);
         self.outgoing.push(response.body);

@@ -110,6 +110,7 @@ impl Connection {
                     if self.take_event(event, context)? == Became::Viewer {
                         return Ok(Became::Viewer);
                     }
+                    self.move_publisher(context);
                     if matches!(self.role, Role::Draining { .. }) {
                         break;
                     }

@@ -10,6 +10,7 @@
 
 mod answering;
 mod awaiting;
+mod draining;
 mod fetching;
 mod ingesting;
 mod input;
@@ -75,7 +76,7 @@ pub(crate) struct Connection {
 }
 
 // Each viewer has one, and what it takes is most of what a viewer takes.
-const _: () = assert!(size_of::<Connection>() <= 368 && size_of::<Viewer>() <= 256);
+const _: () = assert!(size_of::<Connection>() <= 368 && size_of::<Viewer>() <= 264);
 
 /// A place for a connection. The generation tells an old token from a new one's.
 #[derive(Default)]
@@ -305,6 +306,12 @@ impl Connection {
         self.release_slot(context, "was cut off");
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
+            if viewer.has_left() {
+                context.hub.draining.note_viewer_ended();
+            }
+            if viewer.is_server() {
+                context.hub.demands.end_giving(&viewer.live().name);
+            }
             viewer.live().viewer_leaves(self.id.worker);
             viewer.live().watchers().leave(subscriber(self.peer.ip()), context.now);
             self.admission.leave(self.peer.ip(), context.hub);

@@ -1,5 +1,6 @@
 //! A connection that publishes: how it gets its publisher slot, and how it loses it.
 
+use super::draining::Movable;
 use super::{Connection, Role};
 use crate::entitled::OwnHosts;
 use crate::in_seconds;
@@ -25,6 +26,8 @@ pub(super) struct Publishing {
     pub(super) began: Time,
     pub(super) bytes: u64,
     pub(super) meter: Option<Meter>,
+    /// It goes to another server where it is told so.
+    pub(super) movable: Option<Movable>,
     /// Its body has an end, behind which the same publisher may go on.
     pub(super) piece: Option<PieceInHand>,
 }
@@ -64,11 +67,18 @@ impl Connection {
             take_over,
             piece: piece.as_ref(),
         };
-        let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
+        // A publisher that is not let in ends none that is here.
+        let is_free = context.hub.is_draining()
+            || context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
         let taken = AcquireError::Taken { name: name.clone() };
         let acquired = if is_free { context.hub.streams.acquire(slot_request) } else { Err(taken) };
         let Acquired { live, session, continued } = acquired.map_err(|error| {
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
+            let is_draining = matches!(error, AcquireError::Draining);
+            if let Some(moved) = is_draining.then(|| self.send_publisher(&name, request, context)).flatten() {
+                tracing::info!(peer = %self.peer, stream = %name, "publisher is sent to another server: this one is emptied");
+                return moved;
+            }
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             publish_refusal(&error)
         })?;
@@ -85,7 +95,8 @@ impl Connection {
             from: continued.map_or(piece.from, |continued| Some(continued.from)).unwrap_or(0),
             before: continued.map_or(0, |continued| continued.count),
         });
-        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter, piece })
+        let (movable, began) = (Movable::of(request), context.now);
+        Ok(Publishing { live, session, last_bytes: began, began, bytes: 0, meter, movable, piece })
     }
 
     /// The piece of a stream that a request may bring, where its body has a length: programs that put each buffer in a

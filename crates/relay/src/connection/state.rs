@@ -1,5 +1,6 @@
 //! A connection as one process leaves it to the next.
 
+use super::draining::Movable;
 use super::publishing::Publishing;
 use super::watching::Admission;
 use super::{Connection, Role};
@@ -51,6 +52,8 @@ enum RoleState {
         began: Time,
         bytes: u64,
         meter: Option<Meter>,
+        #[serde(default)]
+        movable: Option<Movable>,
     },
     Watching {
         stream: u64,
@@ -81,10 +84,11 @@ impl Connection {
                 (RoleState::Exchange { request: request.clone(), body_bytes: *body_bytes }, None)
             }
             Role::Publishing(publishing) => {
-                let Publishing { live, session, last_bytes, began, bytes, meter, .. } = &**publishing;
+                let Publishing { live, session, last_bytes, began, bytes, meter, movable, .. } =
+                    &**publishing;
                 let (stream, session, last_bytes) = (live.id, *session, *last_bytes);
-                let (began, bytes, meter) = (*began, *bytes, *meter);
-                (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter }, None)
+                let (began, bytes, meter, movable) = (*began, *bytes, *meter, movable.clone());
+                (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter, movable }, None)
             }
             // What is half read of it stays here: the publisher sees that it is cut, and sends it again.
             Role::Ingesting(_) => (RoleState::Draining { since: None }, None),
@@ -131,14 +135,15 @@ impl Connection {
     ) -> Option<Connection> {
         let role = match state.role {
             RoleState::Exchange { request, body_bytes } => Role::Exchange { request, body_bytes },
-            RoleState::Publishing { session, last_bytes, began, bytes, meter, .. } => {
+            RoleState::Publishing { session, last_bytes, began, bytes, meter, movable, .. } => {
                 let live = Arc::clone(live?);
                 if !live.reclaim(session, Some(id)) {
                     return None;
                 }
                 // What the publisher's requests have told stays with the other process.
                 let piece = None;
-                let publishing = Publishing { live, session, last_bytes, began, bytes, meter, piece };
+                let publishing =
+                    Publishing { live, session, last_bytes, began, bytes, meter, movable, piece };
                 Role::Publishing(Box::new(publishing))
             }
             RoleState::Watching { viewer, .. } => {
@@ -174,6 +179,9 @@ impl Connection {
             Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
                 viewer.live().viewer_comes_over(self.id.worker);
+                if viewer.is_server() {
+                    hub.demands.begin_giving(&viewer.live().name);
+                }
                 viewer.live().watchers().join(subscriber(address), hub.clock.now());
                 self.admission.come(address, hub);
             }

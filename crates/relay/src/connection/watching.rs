@@ -1,5 +1,6 @@
 //! A connection that becomes a viewer.
 
+use super::draining;
 use super::responses::{absent, guarded, shared_with};
 use super::{Became, Connection, Role, Turn};
 use crate::entitled::OwnHosts;
@@ -246,6 +247,12 @@ impl Connection {
         tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.admission.mark, "viewer joined");
         let slow = context.settings.rules.of(&live.name).slow;
         let mut viewer = Viewer::new(live, head, slow, context.now);
+        if let Some(why) = draining::stays(request) {
+            viewer = viewer.that_stays(why);
+        }
+        if viewer.is_server() {
+            context.hub.demands.begin_giving(&viewer.live().name);
+        }
         if let Some(prebuffer) = prebuffer {
             viewer = viewer.with_prebuffer(prebuffer);
         }

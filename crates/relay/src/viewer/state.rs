@@ -1,6 +1,7 @@
 //! A viewer as one process leaves it to the next.
 
 use super::Viewer;
+use super::leaving::{Leaving, PackedLeaving, Stays};
 use crate::blocks::Blocks;
 use crate::outgoing::Outgoing;
 use glassline_delivery::burst_limiter::{BurstLimiter, BurstSchedule};
@@ -30,6 +31,8 @@ pub(crate) struct ViewerState {
     moved_forward: u32,
     sent_bytes: u64,
     joined: Time,
+    #[serde(default)]
+    stays: Option<Stays>,
 }
 
 /// Whether it has a place in the stream.
@@ -70,6 +73,10 @@ impl Viewer {
             moved_forward: times_moved,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
+            stays: match self.leaving.get() {
+                Leaving::Never(why) => Some(why),
+                _ => None,
+            },
         }
     }
 
@@ -99,6 +106,8 @@ impl Viewer {
             is_expected: false,
             sent_bytes: state.sent_bytes,
             joined: state.joined,
+            // Where it was about to leave, its turn comes again at once.
+            leaving: PackedLeaving::of(state.stays.map_or(Leaving::No, Leaving::Never)),
         }
     }
 }

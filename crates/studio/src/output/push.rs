@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// What may wait unsent in the kernel: what is older than the network can take can then still be left out.
 const UNSENT_MAX_BYTES: u32 = 128 << 10;
+/// Attempts to connect that may wait at once, each on a thread of its own: the system's resolver has no time limit.
+const WAITING_MAX: usize = 16;
 /// How often a file that waits for a server looks whether the user wants to end.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -54,6 +56,10 @@ struct Attempt {
 
 struct Shared {
     pusher: Pusher,
+    /// Attempts to connect that were begun: of the last one alone it matters what comes of it.
+    attempts: u64,
+    /// Those that still wait, perhaps for a resolver.
+    waiting: usize,
     wire: Option<Wire>,
     buffer: Vec<u8>,
 }
@@ -85,7 +91,13 @@ impl PushOutput {
         let seed = Clock::new().utc().as_nanos() ^ u64::from(std::process::id()) << 32;
         let key = credentials.key.as_ref().map(|key| key.as_str());
         let pusher = Pusher::new(first, servers.collect(), key, policy, seed, registration.now());
-        let shared = Mutex::new(Shared { pusher, wire: None, buffer: vec![0; READ_BYTES_MIN] });
+        let shared = Mutex::new(Shared {
+            pusher,
+            attempts: 0,
+            waiting: 0,
+            wire: None,
+            buffer: vec![0; READ_BYTES_MIN],
+        });
         status.set(State::Connecting);
         let changed = Condvar::new();
         let line =
@@ -283,6 +295,12 @@ impl Line {
     /// Connects on a thread of its own.
     fn connect(self: &Arc<Self>, shared: &mut Shared, attempt: Attempt) {
         let line = Arc::clone(self);
+        if shared.waiting >= WAITING_MAX {
+            let why = format!("{WAITING_MAX} attempts wait for their servers' names still");
+            return shared.pusher.handle_refused(why, false, self.registration.now());
+        }
+        shared.attempts += 1;
+        let number = shared.attempts;
         let connecting = thread::Builder::new().name("connect".to_owned()).spawn(move || {
             let Attempt { host, port, tls, policy, marks } = attempt;
             let connector = line.connector.as_ref().filter(|_| tls);
@@ -300,17 +318,25 @@ impl Line {
                 bounded.and_then(|()| line.registration.watch(socket)).map_err(Refused::plain)?;
                 Ok(wire)
             });
-            line.connected(ready);
+            line.connected(number, ready);
         });
-        if let Err(error) = connecting {
-            let why = format!("no thread to connect: {error}");
-            shared.pusher.handle_refused(why, false, self.registration.now());
+        match connecting {
+            Ok(_) => shared.waiting += 1,
+            Err(error) => {
+                let why = format!("no thread to connect: {error}");
+                shared.pusher.handle_refused(why, false, self.registration.now());
+            }
         }
     }
 
     /// What came of an attempt.
-    fn connected(self: &Arc<Self>, result: Result<Wire, Refused>) {
+    fn connected(self: &Arc<Self>, number: u64, result: Result<Wire, Refused>) {
         let (mut shared, now) = (self.lock(), self.registration.now());
+        shared.waiting = shared.waiting.saturating_sub(1);
+        if number != shared.attempts {
+            // Another server was asked since.
+            return;
+        }
         match result {
             Ok(wire) => {
                 shared.pusher.handle_connected(now);
@@ -348,7 +374,7 @@ impl Shared {
 
     /// Takes what the server says.
     fn read(&mut self, now: Time) {
-        let Shared { pusher, wire: Some(wire), buffer } = self else { return };
+        let Shared { pusher, wire: Some(wire), buffer, .. } = self else { return };
         loop {
             match wire.read(buffer) {
                 Ok(None) => return,

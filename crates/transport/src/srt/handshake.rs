@@ -84,6 +84,8 @@ impl Rejection {
     pub const CONFLICT: Rejection = Rejection(1409);
     /// The stream is of another kind.
     pub const UNSUPPORTED: Rejection = Rejection(1415);
+    /// The service is down for maintenance.
+    pub const DOWN: Rejection = Rejection(1503);
 
     /// The rejection that says the same as a status of HTTP.
     pub fn of_status(status: u16) -> Rejection {
@@ -122,6 +124,7 @@ impl Rejection {
             1405 => "the peer does not offer this mode",
             1409 => "another publisher has the name",
             1415 => "the stream is of a kind that SRT does not carry",
+            1503 => "the peer is being emptied for maintenance; ask another server",
             _ => "the peer refused the connection for a reason of its own",
         }
     }
