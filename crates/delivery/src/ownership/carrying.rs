@@ -192,8 +192,8 @@ impl Ownership {
 
     /// Where a viewer of the stream is sent while this node is emptied ([`NodeEntry::public`]).
     pub fn refuge(&self, name: &StreamName, now: Time) -> Option<&NodeEntry> {
-        if !self.view.judges(now) {
-            // What was heard last may be over: the other one may be dead by now, or emptied too, and would send the viewer back.
+        if !self.view.is_heard() {
+            // What was heard last may be over: the other one may be emptied too by now, and would send the viewer back.
             return None;
         }
         let known = self.view.stream(name);

@@ -323,7 +323,7 @@ impl View {
     ///
     /// A node that stood still, or of which the news hang, does not see its own lease either: it judges no other then, and none while the
     /// list of what there is still comes.
-    pub(super) fn judges(&self, now: Time) -> bool {
+    fn judges(&self, now: Time) -> bool {
         let sees_itself = self.heard_at(&self.own).is_some_and(|seen| now.since(seen) < self.own_silence());
         sees_itself
             && !self.is_listing
