@@ -83,7 +83,7 @@ fn a_server_that_is_emptied_sends_what_comes_elsewhere_and_what_runs_at_a_key_fr
     drain(&url, &["--timeout", "0s", "--over", "0s"]);
     see_to_the_end(&mut first, &mut first_check);
     let next = first_check.last_packet().unwrap() + 1;
-    assert_eq!((next % (SHAPE.packets * SHAPE.group) as u64, first_check.moves), (0, 0), "a whole group");
+    assert_eq!((next % (SHAPE.packets * SHAPE.group), first_check.moves), (0, 0), "a whole group");
     let waits = drain(&url, &["--timeout", "60s"]);
     assert_eq!(waits.status, Some(0), "{} {}", waits.text(), waits.stderr);
     assert!(waits.text().ends_with("empty\n"), "{}", waits.text());
