@@ -50,7 +50,6 @@ fn compose() -> Option<Value> {
 }
 
 #[test]
-#[cfg(feature = "archive")]
 fn each_server_of_the_cluster_has_a_configuration_that_is_taken_and_a_name_of_its_own() {
     let scratch = cluster();
     let mut nodes = BTreeSet::new();

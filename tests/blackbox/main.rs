@@ -40,6 +40,7 @@ mod encode_inside;
 mod encode_outputs;
 mod encode_quality;
 mod event;
+#[cfg(feature = "archive")]
 mod examples;
 mod experiment;
 mod fade;

@@ -7,7 +7,9 @@ use glassline_delivery::http1::{Method, Response, problem};
 #[cfg(feature = "cluster")]
 use glassline_delivery::ownership::HOPS_MAX;
 use glassline_media::quantity::parse_duration;
-use glassline_relay::{DrainCounts, Hub, ListenerRole, Pulled};
+#[cfg(feature = "cluster")]
+use glassline_relay::DrainCounts;
+use glassline_relay::{Hub, ListenerRole, Pulled};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
