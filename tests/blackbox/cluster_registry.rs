@@ -181,3 +181,26 @@ fn a_server_that_is_upgraded_while_nats_is_away_keeps_its_streams_and_what_it_pu
     see(&mut viewer, &mut check, seen + 300);
     assert!(check.moves == 0 && !feed.is_over(), "what runs goes on");
 }
+
+#[test]
+fn a_server_that_was_upgraded_notices_the_death_of_another_one() {
+    let test = "a_server_that_was_upgraded_notices_the_death_of_another_one";
+    let Some(nats) = Nats::start(test, &[]) else { return };
+    let [mut a, mut b] = crate::cluster_nats::cluster(&nats, ["a", "b"]);
+    let _feed = Feed::start(&a.server, "/live/numbers.ts", 0);
+    b.until_owner("numbers", "a");
+    let file = b.scratch.file("glassline.toml");
+    upgrade(&mut b.server, &file);
+    until("the new process to hear it", || b.hears());
+    b.until_owner("numbers", "a");
+    a.server.process.kill();
+    let is_alive = |node: &Node| {
+        let report = node.report();
+        let nodes = report["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().any(|node| node["name"] == "a" && node["alive"] == true)
+    };
+    until("the death to be noticed", || !is_alive(&b));
+    // Its stream may be published there.
+    let _next = Feed::start(&b.server, "/live/numbers.ts", 5000);
+    b.until_owner("numbers", "b");
+}
