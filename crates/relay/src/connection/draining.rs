@@ -14,6 +14,8 @@ use glassline_delivery::pull::hops_limit;
 use glassline_delivery::push;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// What the publisher of an open request has asked for, where it goes elsewhere when it is told so.
@@ -34,6 +36,30 @@ impl Movable {
         let follows = push::follows(&request.headers);
         follows.then(|| Movable { path: request.path.clone(), query: request.query.clone(), looked_at: None })
     }
+}
+
+/// When a connection was last noted to be a player's, in seconds: all workers share one table of players, and a player reads its playlist
+/// several times a second.
+#[derive(Debug, Default)]
+pub(super) struct NotedPlayer(Cell<Option<NonZeroU32>>);
+
+/// It is noted again after this time; the note lasts three times as long.
+const NOTED_FOR_S: u32 = 10;
+
+impl NotedPlayer {
+    fn is_due(&self, now: Time) -> bool {
+        self.0.get().is_none_or(|at| seconds(now).get().saturating_sub(at.get()) >= NOTED_FOR_S)
+    }
+
+    fn set(&self, now: Time) {
+        self.0.set(Some(seconds(now)));
+    }
+}
+
+/// Seconds of the clock, none of which is zero.
+fn seconds(time: Time) -> NonZeroU32 {
+    let seconds = u32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
+    NonZeroU32::MIN.saturating_add(seconds)
 }
 
 /// What a viewer asks for.
@@ -93,7 +119,9 @@ impl Connection {
     ) -> Result<(), Response> {
         let hub = context.hub;
         // A drain that begins has to know which players there are.
-        if wanted == Wanted::Playlist && request.method == Method::Get && hub.is_in_cluster(name) {
+        let is_playlist = wanted == Wanted::Playlist && request.method == Method::Get;
+        if is_playlist && self.noted_player.is_due(context.now) && hub.is_in_cluster(name) {
+            self.noted_player.set(context.now);
             hub.draining.note_player(self.peer.ip(), context.now);
         }
         let is_fetched = wanted == Wanted::Playlist && !Via::of(&request.headers).is_empty();
@@ -171,5 +199,22 @@ impl Connection {
             tracing::debug!(peer = %self.peer, stream = %viewer.live().name, "viewer is sent on at the next key frame: the server is emptied");
             viewer.leave_at_key_frame();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_player_is_noted_once_in_ten_seconds() {
+        let (noted, at) = (NotedPlayer::default(), |seconds: u64| Time::from_millis(seconds * 1000));
+        assert!(noted.is_due(Time::ZERO));
+        noted.set(Time::ZERO);
+        assert!(!noted.is_due(at(9)) && noted.is_due(at(10)));
+        noted.set(at(25));
+        assert!(!noted.is_due(at(25)) && !noted.is_due(at(34)) && noted.is_due(at(35)));
+        // A clock that goes back.
+        assert!(!noted.is_due(at(3)));
     }
 }

@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     asks: bool,
     /// Since when it is noted to rest.
     noted_rest: Option<Time>,
+    /// When it was last noted to be a player's.
+    noted_player: draining::NotedPlayer,
 }
 
 // Each viewer has one, and what it takes is most of what a viewer takes.
@@ -167,6 +169,7 @@ impl Connection {
             // The worker counted it when it let it in.
             asks: !is_admin,
             noted_rest: None,
+            noted_player: draining::NotedPlayer::default(),
         }
     }
 

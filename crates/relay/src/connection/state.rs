@@ -167,6 +167,7 @@ impl Connection {
             header_marks: state.header_marks,
             asks: false,
             noted_rest: None,
+            noted_player: super::draining::NotedPlayer::default(),
         })
     }
 
