@@ -73,7 +73,12 @@ mod tests {
     use bytes::Bytes;
 
     fn unit(codec: Codec, dts: i64, byte: u8) -> AccessUnit {
-        let data = Bytes::from(vec![0xfc, byte, byte, byte]);
+        let data = match codec {
+            // An access unit delimiter and a slice: pictures are found by their NAL units.
+            Codec::H264 => vec![0, 0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x65, 0x88, byte, byte],
+            _ => vec![0xfc, byte, byte, byte],
+        };
+        let data = Bytes::from(data);
         let pts = Ticks(dts);
         AccessUnit { codec, data, pts, dts: pts, random_access: false, stamps: Stamps::default() }
     }
