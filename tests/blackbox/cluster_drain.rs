@@ -2,7 +2,7 @@
 
 use crate::cluster::Feed;
 use crate::cluster_nats::{Nats, cluster, cluster_in};
-use crate::encode_cluster::{Continuity, Encoder};
+use crate::encode_cluster::{Continuity, Encoder, see_a_jump};
 use crate::glassline;
 use crate::hot::upgrade;
 use crate::pull::{SHAPE, see, watch};
@@ -128,15 +128,7 @@ fn an_encoder_whose_server_is_emptied_goes_on_at_another_one_and_viewers_follow(
     }
     drain(&a.server.url(""), &["--timeout", "0s", "--over", "1h"]);
     a.until_owner("e", "b");
-    for (viewer, seen) in &mut viewers {
-        while seen.jumps == 0 {
-            seen.see(viewer);
-        }
-        let before = seen.packets;
-        while seen.packets < before + 100 {
-            seen.see(viewer);
-        }
-    }
+    see_a_jump(&mut viewers);
     until("the gap to be told", || encoder.output()["resumed"] == 1);
     let output = encoder.output();
     let there = format!("http://{}/live/e.ts", b.server.address());

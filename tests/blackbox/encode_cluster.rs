@@ -94,6 +94,19 @@ impl Continuity {
     }
 }
 
+/// Each viewer gets an announced jump, and what comes behind it.
+pub(crate) fn see_a_jump(viewers: &mut [(TcpStream, Continuity)]) {
+    for (viewer, seen) in viewers {
+        while seen.jumps == 0 {
+            seen.see(viewer);
+        }
+        let before = seen.packets;
+        while seen.packets < before + 100 {
+            seen.see(viewer);
+        }
+    }
+}
+
 #[test]
 fn it_goes_on_at_the_next_server_when_its_own_is_killed_and_viewers_elsewhere_follow() {
     let test = "it_goes_on_at_the_next_server_when_its_own_is_killed_and_viewers_elsewhere_follow";
@@ -113,15 +126,7 @@ fn it_goes_on_at_the_next_server_when_its_own_is_killed_and_viewers_elsewhere_fo
     }
     assert_eq!(encoder.output()["resumed"], 0);
     a.server.process.kill();
-    for (viewer, seen) in &mut viewers {
-        while seen.jumps == 0 {
-            seen.see(viewer);
-        }
-        let before = seen.packets;
-        while seen.packets < before + 100 {
-            seen.see(viewer);
-        }
-    }
+    see_a_jump(&mut viewers);
     until("the gap to be told", || encoder.output()["resumed"] == 1);
     let output = encoder.output();
     let at = addresses.iter().position(|address| output["server"] == format!("http://{address}/live/e.ts"));
