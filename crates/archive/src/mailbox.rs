@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of parts that may wait for the thread: a second of 100 streams of 5 Mbit/s. The thread is late by as much when the disk
-/// does not take what it is given.
-pub(crate) const WAITING_MAX_BYTES: u64 = 64 << 20;
+/// Bytes of parts that may wait for the thread: four seconds of 100 streams of 5 Mbit/s. The thread is late by as much when the disk
+/// does not take what it is given, as one does not for a second or two while it puts away what others have written to it. Players'
+/// windows have the same bytes, so that such a time takes no further memory.
+pub(crate) const WAITING_MAX_BYTES: u64 = 256 << 20;
 
 /// Beyond that, so much of what tells of parts, and of parts that were dropped.
 const TOLD_MAX_BYTES: u64 = 16 << 20;
@@ -20,6 +21,9 @@ const TOLD_MAX_BYTES: u64 = 16 << 20;
 const MESSAGE_BYTES: u64 = 512;
 /// Requests of viewers that may wait for the thread.
 pub(crate) const REQUESTS_MAX: usize = 256;
+
+/// With so much waiting the thread sends nothing to the store.
+pub(crate) const CROWDED_BYTES: u64 = WAITING_MAX_BYTES / 16;
 
 /// What the thread does when it comes to it.
 pub(crate) type Task<T> = Box<dyn FnOnce(&mut T) + Send>;
@@ -117,6 +121,12 @@ impl Mailbox {
             drop(state);
             self.changed.notify_one();
         }
+    }
+
+    /// What waits: whether there is a message, and the bytes of those that are bounded.
+    pub(crate) fn waiting(&self) -> (bool, u64) {
+        let state = self.lock();
+        (!state.messages.is_empty(), state.bounded_bytes)
     }
 
     /// Bytes of parts that were dropped.

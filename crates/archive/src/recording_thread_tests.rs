@@ -1,6 +1,6 @@
 //! What the thread does with what it is told: through a spool and a store that are folders.
 
-use crate::mailbox::{Mailbox, Message, REQUESTS_MAX, WAITING_MAX_BYTES};
+use crate::mailbox::{CROWDED_BYTES, Mailbox, Message, REQUESTS_MAX, WAITING_MAX_BYTES};
 use crate::recordings::{Recordings, State};
 use crate::settings::RecordSettings;
 use crate::store::StoreSettings;
@@ -84,6 +84,22 @@ impl Place {
     }
 }
 
+/// A segment with so many parts. The publisher's stamps are the same each time.
+fn segment(number: u64, parts: u32) -> RecordedSegment {
+    RecordedSegment {
+        number,
+        epoch: 1,
+        start: number * 98_304,
+        duration: u64::from(parts) * 24_576,
+        utc: Utc::from_nanos(1_796_005_552_000_000_000 + number * 2_048_000_000),
+        captured: true,
+        independent: true,
+        bytes: 0,
+        crc32c: 0,
+        key_frames: Vec::new(),
+    }
+}
+
 /// A stream that is recorded.
 struct Stream {
     mailbox: Arc<Mailbox>,
@@ -107,27 +123,15 @@ impl Stream {
         Stream { mailbox, key }
     }
 
-    /// Some parts of a segment; its last one ends it. The publisher's stamps are the same each time.
+    /// Some parts of a segment; its last one ends it.
     fn parts(&self, number: u64, parts: std::ops::Range<u32>) {
         let key = self.key;
-        let segment = |parts: u32| RecordedSegment {
-            number,
-            epoch: 1,
-            start: number * 98_304,
-            duration: u64::from(parts) * 24_576,
-            utc: Utc::from_nanos(1_796_005_552_000_000_000 + number * 2_048_000_000),
-            captured: true,
-            independent: true,
-            bytes: 0,
-            crc32c: 0,
-            key_frames: Vec::new(),
-        };
         for part in parts {
             let (rendition, chunks) = (AUDIO, vec![Bytes::from(format!("{number} {part} "))]);
-            let message = Message::Part { key, rendition, segment: segment(part + 1), part, chunks };
+            let message = Message::Part { key, rendition, segment: segment(number, part + 1), part, chunks };
             assert!(self.mailbox.send_bounded(message));
             if part + 1 == PARTS {
-                let message = Message::SegmentEnd { key, rendition, segment: segment(PARTS) };
+                let message = Message::SegmentEnd { key, rendition, segment: segment(number, PARTS) };
                 assert!(self.mailbox.send_bounded(message));
             }
         }
@@ -254,6 +258,39 @@ fn what_was_for_a_store_that_is_gone_goes_to_the_next() {
 }
 
 #[test]
+fn nothing_leaves_for_the_store_while_much_of_what_is_recorded_waits() {
+    let place = Place::new("record-crowded");
+    let recordings = Recordings::start(Some(place.settings("store"))).unwrap();
+    let stream = Stream::begin(&recordings, 1);
+    until("a recording", || running(&recordings) == 1);
+    let (go, wait) = mpsc::channel::<()>();
+    let (told, telling) = mpsc::channel();
+    let mailbox = Arc::clone(&stream.mailbox);
+    // In one turn of the thread: a segment becomes whole, and more than it may be late by comes meanwhile.
+    stream.mailbox.send(Message::Do(Box::new(move |_| {
+        let _ = wait.recv();
+    })));
+    stream.segments(100..101);
+    stream.mailbox.send(Message::Do(Box::new(move |_| {
+        let chunks = vec![Bytes::from(vec![0; CROWDED_BYTES as usize])];
+        let part = Message::Part { key: 1, rendition: AUDIO, segment: segment(101, 2), part: 1, chunks };
+        assert!(mailbox.send_bounded(part));
+        mailbox.send(Message::Do(Box::new(move |thread| {
+            let spool = &thread.spool().expect("a spool").0;
+            let _ = told.send((spool.sending(), spool.waiting_bytes()));
+        })));
+    })));
+    go.send(()).unwrap();
+    let (sending, waiting) = telling.recv().unwrap();
+    assert_eq!(sending, 0);
+    assert!(waiting > 0);
+    stream.end();
+    until("the segment", || place.recordings("store").iter().any(|it| it.2));
+    assert_eq!(place.recordings("store")[0].1, [100]);
+    recordings.end();
+}
+
+#[test]
 fn requests_of_viewers_that_wait_are_bounded() {
     let place = Place::new("record-requests");
     let recordings = Recordings::start(Some(place.settings("store"))).unwrap();
@@ -292,21 +329,9 @@ fn requests_of_viewers_that_wait_are_bounded() {
 #[test]
 fn what_tells_of_dropped_parts_is_bounded_too() {
     let mailbox = Mailbox::default();
-    let segment = |number| RecordedSegment {
-        number,
-        epoch: 1,
-        start: 0,
-        duration: 1,
-        utc: Utc::default(),
-        captured: false,
-        independent: true,
-        bytes: 0,
-        crc32c: 0,
-        key_frames: Vec::new(),
-    };
     let count = (0..10_000_000u64)
         .take_while(|number| {
-            mailbox.send_bounded(Message::Lost { key: 1, rendition: AUDIO, segment: segment(*number) })
+            mailbox.send_bounded(Message::Lost { key: 1, rendition: AUDIO, segment: segment(*number, 1) })
         })
         .count();
     assert!(count > 10_000 && (count as u64) < WAITING_MAX_BYTES / 256, "{count}");

@@ -1,7 +1,7 @@
 //! What goes to the store, and what becomes of it.
 
 use super::{Opened, RecordingThread, Told};
-use crate::mailbox::Message;
+use crate::mailbox::{CROWDED_BYTES, Message};
 use crate::store::{Store, StoreError, StoreErrorKind};
 use glassline_delivery::archive::upload::Outcome;
 use glassline_media::Time;
@@ -19,9 +19,14 @@ pub(super) struct FormerStore {
 }
 
 impl RecordingThread {
-    /// Sends what may leave now.
+    /// Sends what may leave now, until something comes: after a store was away, reading what waits for it is much work, behind which
+    /// what is recorded would find no room in the mailbox.
     pub(super) fn upload(&mut self, now: Time) {
         let Some(Opened { spool, log }) = &mut self.opened else { return };
+        let (_, waiting) = self.mailbox.waiting();
+        if waiting > CROWDED_BYTES {
+            return spool.ease_uploads(now);
+        }
         if let Some(store) = &self.store {
             while let Some(upload) = spool.next_upload(now, log) {
                 let (id, number, mailbox) = (upload.id, self.spools, Arc::clone(&self.mailbox));
@@ -30,6 +35,9 @@ impl RecordingThread {
                 store.put(&upload.object.to_string(), upload.pieces, move |result| {
                     mailbox.send(Message::Stored { spool: number, id, is_former, result });
                 });
+                if self.mailbox.waiting().0 {
+                    break;
+                }
             }
             if self.former.as_ref().is_some_and(|former| !spool.has_through(former.through)) {
                 tracing::info!("the store that was configured before has all that was recorded for it");

@@ -8,6 +8,9 @@
 //! ```
 //! A line that is too slow for so many objects at once ends them all by the time that each may take, as a store that is away does.
 //! That is why after a failure they are one at once, and one more whenever as many were stored as there may be.
+//!
+//! What waits for a store that comes back leaves as fast as it can be read and taken. Where that is faster than this machine, its disk
+//! or its processor can bear beside what is being recorded, [`Uploads::ease`] halves what is sent at once.
 
 use crate::backoff::Backoff;
 use glassline_media::Time;
@@ -16,9 +19,11 @@ use std::time::Duration;
 /// Objects that are on their way at once. A store that answers in 200 ms then takes 160 in a second.
 pub const PARALLEL: usize = 32;
 /// Bytes that are on their way at once: they are in memory. One object is, however large it is.
-pub const PARALLEL_BYTES: u64 = 48 << 20;
+pub const PARALLEL_BYTES: u64 = 24 << 20;
 /// The first and the longest wait after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// How often fewer are sent at once for the sake of what is recorded.
+const EASE_EVERY: Duration = Duration::from_secs(1);
 /// What may leave at once where there is a rate, as time of it.
 const BURST: Duration = Duration::from_secs(1);
 
@@ -64,6 +69,7 @@ pub struct Uploads {
     paid_until: Time,
     backoff: Backoff,
     closed_until: Option<Time>,
+    eased_at: Option<Time>,
 }
 
 impl Uploads {
@@ -79,6 +85,7 @@ impl Uploads {
             paid_until: Time::ZERO,
             backoff: Backoff::new(RETRY.0, RETRY.1, seed),
             closed_until: None,
+            eased_at: None,
         }
     }
 
@@ -96,6 +103,15 @@ impl Uploads {
     /// How many are on their way.
     pub fn active(&self) -> usize {
         self.active
+    }
+
+    /// What leaves holds up what comes: half as many at once from now on, and one more whenever as many were stored. Calls within a
+    /// second of one that did that do nothing, as what is on its way goes on.
+    pub fn ease(&mut self, now: Time) {
+        if self.eased_at.is_none_or(|at| now.since(at) >= EASE_EVERY) {
+            self.eased_at = Some(now);
+            (self.parallel, self.stored) = ((self.parallel / 2).max(1), 0);
+        }
     }
 
     /// Whether an object of `bytes` may leave.
@@ -264,6 +280,28 @@ mod tests {
         uploads.end(1, Outcome::Busy, now);
         uploads.end(1, Outcome::Stored, now);
         assert_eq!(at_once(&mut uploads, now), PARALLEL / 2);
+        assert_eq!((0..PARALLEL).map(|_| at_once(&mut uploads, now)).last(), Some(PARALLEL));
+    }
+
+    #[test]
+    fn fewer_leave_at_once_while_they_hold_up_what_comes() {
+        let (mut uploads, mut now) = uploads(None);
+        let all: usize = (0..PARALLEL).map(|_| at_once(&mut uploads, now)).max().unwrap_or(0);
+        assert_eq!(all, PARALLEL);
+        for expected in [PARALLEL / 2, PARALLEL / 4] {
+            (0..5).for_each(|_| uploads.ease(now));
+            let mut count = 0;
+            while uploads.permission(1, now) == Permission::Now {
+                uploads.begin(1, now);
+                count += 1;
+            }
+            assert_eq!(count, expected);
+            (0..count - 1).for_each(|_| uploads.end(1, Outcome::Stored, now));
+            uploads.end(1, Outcome::Refused, now);
+            now += EASE_EVERY;
+        }
+        (0..20).for_each(|step| uploads.ease(now + EASE_EVERY * step));
+        assert_eq!(uploads.permission(1, now), Permission::Now, "one is sent at any time");
         assert_eq!((0..PARALLEL).map(|_| at_once(&mut uploads, now)).last(), Some(PARALLEL));
     }
 

@@ -308,6 +308,16 @@ impl Spool {
         oldest.map(|item| item.since)
     }
 
+    /// What goes to the store holds up what comes: see [`Uploads::ease`].
+    pub fn ease_uploads(&mut self, now: Time) {
+        self.uploads.ease(now);
+    }
+
+    /// How many objects are on their way to the store.
+    pub fn sending(&self) -> usize {
+        self.uploads.active()
+    }
+
     /// Whether the store took nothing the last time.
     pub fn is_store_away(&self) -> bool {
         self.uploads.is_away()
