@@ -93,7 +93,8 @@ impl Ladder {
         // One is finer than expected; the coarser ones are further and further away, since one of them must fit.
         let offsets = [-1.8, -0.6, 0.6, 2.6, 5.0, 8.0];
         let offsets = match count {
-            0 | 1 => &[0.8][..],
+            // The only one: what is too large is not sent.
+            0 | 1 => &[1.5][..],
             2 => &[-0.2, 2.4],
             3 => &[-1.2, 0.2, 3.0],
             4 => &offsets[..4],

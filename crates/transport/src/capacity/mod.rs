@@ -164,6 +164,8 @@ pub struct Capacity {
     /// After how many of them a trial begins.
     trial_after: u32,
     trial: Option<Trial>,
+    /// The last trial seems to have found others.
+    suspects_others: bool,
     /// The largest bandwidth of the last minute without competition, and when it was measured.
     widest: (f64, Time),
     /// Competition that ended not long ago.
@@ -260,6 +262,7 @@ impl Capacity {
             roomy_rounds: 0,
             standing_rounds: 0,
             trial_after: FIRST_TRIAL,
+            suspects_others: false,
             trial: None,
             shared: None,
             loss_share: 0.0,
@@ -536,7 +539,7 @@ impl Capacity {
         self.mode = mode;
         self.mode_since = now;
         (self.standing_rounds, self.roomy_rounds, self.flat_rounds) = (0, 0, 0);
-        self.trial = None;
+        (self.trial, self.suspects_others) = (None, false);
         if mode != Mode::Competitive {
             self.competition = None;
         }

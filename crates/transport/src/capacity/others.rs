@@ -11,6 +11,9 @@ use std::time::Duration;
 pub(super) const FIRST_TRIAL: u32 = 8;
 /// and so many at most.
 const LAST_TRIAL: u32 = 256;
+/// A trial that seems to have found others is made once more, so many round trips of a standing queue later: a path that became slower
+/// while it went on looks the same.
+const AGAIN_AFTER: u32 = 2;
 /// For how many round trips half the rate is tried.
 const TRIAL_ROUNDS: u32 = 2;
 /// How long competition goes on before a trial without.
@@ -92,6 +95,7 @@ impl Capacity {
             let stands = least > long && !round.idle;
             self.standing_rounds =
                 if stands { self.standing_rounds + 1 } else { self.standing_rounds.saturating_sub(2) };
+            self.suspects_others &= self.standing_rounds > 0;
             if self.standing_rounds >= self.trial_after {
                 self.trial = Some(Trial { rounds: 0, queue: least });
             }
@@ -99,9 +103,15 @@ impl Capacity {
         };
         trial.rounds += 1;
         if trial.rounds == TRIAL_ROUNDS + 1 && !round.idle && least > long.max(0.6 * trial.queue) {
-            self.compete(now, feedback);
+            // Those that were there lately are known.
+            if std::mem::replace(&mut self.suspects_others, true) || self.shared.is_some() {
+                self.compete(now, feedback);
+            } else {
+                self.trial = None;
+                self.standing_rounds = self.trial_after.saturating_sub(AGAIN_AFTER);
+            }
         } else if trial.rounds > TRIAL_ROUNDS + 1 {
-            (self.trial, self.shared) = (None, None);
+            (self.trial, self.shared, self.suspects_others) = (None, None, false);
             self.standing_rounds = 0;
             self.trial_after = (self.trial_after * 2).min(LAST_TRIAL);
         }
