@@ -279,6 +279,12 @@ pub(super) fn exposition(
         "Streams without publisher and viewers that were ended early to make room for others.",
         totals.streams_displaced,
     );
+    text.total(
+        "unpackaged_bytes_total",
+        "counter",
+        "Bytes of streams that came faster than they could be packaged, and are in no segment of LL-HLS, LL-DASH or a recording.",
+        totals.unpackaged_bytes,
+    );
     panics(&mut text);
     ingest(&mut text, &totals.ingest);
     for ServiceCount { name, is_gauge, help, value } in hub.companion_counts() {

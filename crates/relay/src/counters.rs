@@ -20,6 +20,7 @@ pub(super) struct RelayCounters {
     /// Connections now of which another process does the TLS.
     pub(super) tls_apart: Counter,
     pub(super) gave_way: Counter,
+    pub(super) unpackaged_bytes: Counter,
 }
 
 /// How many of [`RelayCounters::named`] versions knew that handed them over by position.
@@ -28,7 +29,7 @@ const POSITIONS: usize = 10;
 impl RelayCounters {
     /// Those that the next process goes on from, the first [`POSITIONS`] in the order in which earlier versions handed them over.
     /// Those of connections now are not among them: the next process counts the connections that it takes in.
-    fn named(&self) -> [(&'static str, &Counter); 11] {
+    fn named(&self) -> [(&'static str, &Counter); 12] {
         [
             ("accepted", &self.accepted),
             ("refused", &self.refused),
@@ -41,6 +42,7 @@ impl RelayCounters {
             ("tls_handshakes", &self.tls_handshakes),
             ("tls_failed", &self.tls_failed),
             ("gave_way", &self.gave_way),
+            ("unpackaged_bytes", &self.unpackaged_bytes),
         ]
     }
 

@@ -307,6 +307,7 @@ impl Hub {
             timed_out: counters.timed_out.value(),
             bodies_timed_out: counters.bodies_timed_out.value(),
             streams_displaced: counters.streams_displaced.value(),
+            unpackaged_bytes: counters.unpackaged_bytes.value(),
             ingest: self.ingests.counts(),
             tls_handshakes: counters.tls_handshakes.value(),
             tls_failed: counters.tls_failed.value(),

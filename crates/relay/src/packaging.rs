@@ -36,6 +36,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Bytes that are read of a stream at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// What was left out of a presentation is told again after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
 /// How long the thread rests after a panic outside of any presentation.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(100);
 
@@ -115,6 +118,35 @@ struct Following {
     stalls_at: Option<Time>,
     /// The number of the newest stream that it was made of.
     newest: Option<u64>,
+    left_out: LeftOut,
+}
+
+/// Bytes that a stream no longer kept when the thread came to them.
+#[derive(Default)]
+struct LeftOut {
+    /// The first of them, until it is known where the stream is read on.
+    from: Option<u64>,
+    uncounted: u64,
+    untold: u64,
+    told: Option<Time>,
+}
+
+impl LeftOut {
+    /// The stream is read from `offset` on.
+    fn end(&mut self, offset: u64) {
+        self.uncounted += self.from.take().map_or(0, |from| offset.saturating_sub(from));
+    }
+
+    /// How many are to be counted now, and how many are to be told of.
+    fn take(&mut self, now: Time) -> (u64, Option<u64>) {
+        let count = std::mem::take(&mut self.uncounted);
+        self.untold += count;
+        let may = self.untold > 0 && self.told.is_none_or(|told| now.since(told) >= TELL_AGAIN);
+        if may {
+            self.told = Some(now);
+        }
+        (count, may.then(|| std::mem::take(&mut self.untold)))
+    }
 }
 
 /// Why the thread goes on though no stream has news.
@@ -227,7 +259,14 @@ impl Packaging {
         tracing::info!(stream = %name, "packaging begins");
         self.following.insert(
             name.clone(),
-            Following { store, reader: None, came: VecDeque::new(), stalls_at: None, newest: None },
+            Following {
+                store,
+                reader: None,
+                came: VecDeque::new(),
+                stalls_at: None,
+                newest: None,
+                left_out: LeftOut::default(),
+            },
         );
         if let Some(live) = self.hub.streams.find(name) {
             self.follow(&live);
@@ -284,6 +323,14 @@ impl Packaging {
             live.has_ended()
         });
         following.stalls_at = following.store.stall_timeout().map(|timeout| now + timeout);
+        let (left_out, told) = following.left_out.take(now);
+        self.hub.counters.unpackaged_bytes.add(left_out);
+        if let Some(bytes) = told {
+            tracing::warn!(
+                stream = %live.name, bytes,
+                "the stream comes faster than it can be packaged: these bytes are in no segment of LL-HLS, LL-DASH or a recording"
+            );
+        }
         self.keep_mpeg_ts(&live.name);
         let Some(following) = self.following.get_mut(&live.name) else { return };
         if has_all {
@@ -400,6 +447,7 @@ impl Following {
                 }
                 Next::Ended => return Ok(true),
                 Next::Entered { entry, .. } => {
+                    self.left_out.end(reader.offset());
                     self.came = reader.live().marks().into();
                     self.store.push(&entry.prelude(false), utc, None);
                     continue;
@@ -425,6 +473,7 @@ impl Following {
                 }
                 None => {
                     // It has fallen behind what is kept.
+                    self.left_out.from.get_or_insert(reader.offset());
                     self.store.discontinuity(utc);
                     reader.lose_place();
                 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Recorder;
 use crate::Settings;
+use crate::test_connections::opening;
 use crate::test_streams::{hub, live, name};
 use glassline_delivery::fill::Via;
 use glassline_delivery::packager::{Event, Presentation};
@@ -128,6 +129,32 @@ fn a_stream_that_is_only_carried_is_followed_by_no_presentation() {
     let (mut packaging, _store) = packaging(&carried);
     packaging.handle_news(&carried);
     assert!(packaging.following[&carried.name].reader.is_none());
+}
+
+#[test]
+fn what_came_faster_than_it_was_packaged_is_counted() {
+    let settings = Settings { stream: crate::test_streams::SETTINGS, ..Settings::default() };
+    let hub = Arc::new(hub(settings, 1));
+    let mut publisher = hub.publish(&name("a")).expect("a free name");
+    let (mut source, opening) = opening(3);
+    publisher.push(&opening).expect("it has the slot");
+    let stream = hub.streams.find(&name("a")).expect("it is there");
+    let _store = hub.presentation_store(&stream.name);
+    let mut packaging = Packaging::new(&hub, Poller::new().expect("a poller"));
+    packaging.begin(&stream.name);
+    assert_eq!(hub.totals().unpackaged_bytes, 0);
+    // Many times what the stream keeps, in groups of pictures of a tenth of it.
+    let read = stream.chain.head();
+    for _ in 0..200 {
+        publisher.push(&source.picture(true, 557)).expect("it has the slot");
+    }
+    packaging.handle_news(&stream);
+    let left_out = hub.totals().unpackaged_bytes;
+    let came = stream.chain.head() - read;
+    assert!(left_out > came / 2 && left_out < came - (1 << 19), "{left_out} of {came}");
+    publisher.push(&source.picture(true, 557)).expect("it has the slot");
+    packaging.handle_news(&stream);
+    assert_eq!(hub.totals().unpackaged_bytes, left_out, "what is kept is packaged");
 }
 
 #[test]

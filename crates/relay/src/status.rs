@@ -42,6 +42,8 @@ pub struct Totals {
     pub bodies_timed_out: u64,
     /// Streams that ended before their publishers' time to return was over, to make room for others.
     pub streams_displaced: u64,
+    /// Bytes of streams that came faster than they could be packaged, and are in no segment.
+    pub unpackaged_bytes: u64,
     /// What publishers of CMAF have put.
     pub ingest: IngestCounts,
     /// TLS handshakes that were completed.
