@@ -245,6 +245,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
             mux: stream.mux,
             ca: stream.ca.clone(),
             via: None,
+            renewed: 0,
         })
     };
     config.stream.iter().filter_map(pull).collect()

@@ -6,7 +6,7 @@ use glassline_delivery::stream::Pacing;
 
 fn pull(stream: &str, source: &str) -> Pull {
     let source = Source::parse(source).expect("a source");
-    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None }
+    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None, renewed: 0 }
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl Plan {
             mux: Some(mux),
             ca,
             via: None,
+            renewed: 0,
         })
     }
 }
@@ -322,8 +323,10 @@ impl Hub {
         };
         let preferred = descent.holder().map(|holder| &holder.node);
         let Some(plan) = self.plan(&edge, name, mux, (descent.level, preferred)) else { return };
-        let Some(pull) = plan.pull(&edge, name, mux) else { return };
+        let Some(mut pull) = plan.pull(&edge, name, mux) else { return };
         let Plan { holders, epoch, .. } = plan;
+        // The same servers are no reason to begin anew.
+        pull.renewed = demands.get(name).map_or(0, |demand| demand.pull.renewed);
         let is_full = demands.len() >= DEMANDS_MAX;
         match demands.get_mut(name) {
             Some(demand) if demand.is_elsewhere && !holders.is_empty() => {
@@ -438,7 +441,15 @@ impl Hub {
             let Some(name) = StreamName::parse(&name) else { continue };
             if is_elsewhere || !self.has_source(&name) {
                 let ca = upstream.ca.clone();
-                let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca, via: None };
+                let pull = Pull {
+                    name: name.clone(),
+                    source,
+                    alternates,
+                    mux: Some(mux),
+                    ca,
+                    via: None,
+                    renewed: 0,
+                };
                 let descent = Descent::inherited(descent);
                 let demand = Demand { descent, ..Demand::new(pull, is_elsewhere, self, now) };
                 self.demands.lock().insert(name, demand);

@@ -70,6 +70,7 @@ fn a_stream_that_the_configuration_gives_a_source_is_not_asked_for_elsewhere() {
         mux: None,
         ca: None,
         via: None,
+        renewed: 0,
     };
     let hub = hub_with(|settings| settings.pulls = vec![configured]);
     assert!(demand(&hub, "a").is_none());

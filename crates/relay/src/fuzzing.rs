@@ -38,6 +38,7 @@ pub fn passed_on(message: &[u8]) -> Result<Vec<u8>, HandoverError> {
         mux: None,
         ca: None,
         via: None,
+        renewed: 0,
     });
     let settings = Settings {
         listen: Vec::new(),

@@ -8,7 +8,7 @@ use glassline_streams::{Origin, SlotRequest};
 
 fn pull(stream: &str) -> Pull {
     let source = Source::parse("http://127.0.0.1:9/a.ts").expect("a source");
-    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None }
+    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None, renewed: 0 }
 }
 
 fn with_pulls(pulls: Vec<Pull>) -> Settings {

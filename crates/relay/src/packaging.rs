@@ -137,7 +137,7 @@ impl LeftOut {
         self.uncounted += self.from.take().map_or(0, |from| offset.saturating_sub(from));
     }
 
-    /// How many are to be counted now, and how many are to be told of.
+    /// How many there are since the last call, and how many the log tells now.
     fn take(&mut self, now: Time) -> (u64, Option<u64>) {
         let count = std::mem::take(&mut self.uncounted);
         self.untold += count;

@@ -232,6 +232,7 @@ mod tests {
             mux: None,
             ca: Some("/nonexistent/ca.pem".into()),
             via: None,
+            renewed: 0,
         };
         let without = Pull { ca: None, ..pull.clone() };
         let settings = |pulls| Settings { pulls, ..Settings::default() };

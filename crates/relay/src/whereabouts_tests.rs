@@ -331,6 +331,7 @@ fn with_source(stream: &str) -> Settings {
         mux: None,
         ca: None,
         via: None,
+        renewed: 0,
     }];
     settings
 }

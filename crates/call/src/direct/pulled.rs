@@ -90,6 +90,7 @@ impl PulledSource {
             mux: Some(Mux::MpegTs),
             ca,
             via: None,
+            renewed: 0,
         };
         let table = Arc::new(PullTable::new(&[pull], &PullTable::default()));
         let is_running = AtomicBool::new(true);

@@ -67,6 +67,8 @@ pub struct Pull {
     pub ca: Option<PathBuf>,
     /// By which servers an HTTP source is asked (`Via`, RFC 9110 §7.6.3); `None`: nothing is said of it.
     pub via: Option<String>,
+    /// A pull of the same servers with another number begins anew, at the first of them.
+    pub renewed: u32,
 }
 
 /// A server with streams that are pulled.

@@ -65,6 +65,8 @@ pub(super) struct PullEntry {
     pub(super) mux: Mux,
     /// The authorities that it trusts.
     pub(super) roots: Roots,
+    /// One with another number is another, though it is of the same servers.
+    renewed: u32,
     /// By which servers it is asked for from now on.
     via: Mutex<Option<String>>,
     note: Mutex<Note>,
@@ -79,9 +81,10 @@ pub(super) fn roots(ca: Option<PathBuf>) -> Roots {
 impl PullEntry {
     /// Whether it is about the same. By which servers it is asked for may change while it goes on.
     fn is_like(&self, other: &PullEntry) -> bool {
-        let PullEntry { source, alternates, names, mux, roots, via: _, note: _, picture_losses: _ } = self;
+        let PullEntry { source, alternates, names, mux, roots, renewed, via: _, note: _, picture_losses: _ } =
+            self;
         (source, alternates, names) == (&other.source, &other.alternates, &other.names)
-            && (mux, roots) == (&other.mux, &other.roots)
+            && (mux, roots, renewed) == (&other.mux, &other.roots, &other.renewed)
     }
 
     /// By which servers it is asked for: what a request says that is sent now.
@@ -163,7 +166,7 @@ pub struct PullTable {
 }
 
 /// What tells one source from another in one table: also the authorities that it trusts, and by which servers it is asked.
-type SourceKey = (Source, Vec<Url>, Mux, (Option<PathBuf>, Option<String>));
+type SourceKey = (Source, Vec<Url>, Mux, (Option<PathBuf>, Option<String>), u32);
 
 impl PullTable {
     /// An entry for each source that differs; a name that is given twice keeps its first source. Entries of `former`
@@ -175,17 +178,26 @@ impl PullTable {
             if by_name.insert(pull.name.clone(), 0).is_none() {
                 let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
                 let trust = (pull.ca.clone(), pull.via.clone());
-                let source = (pull.source.clone(), pull.alternates.clone(), mux, trust);
+                let source = (pull.source.clone(), pull.alternates.clone(), mux, trust, pull.renewed);
                 by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
         let entries: Vec<_> = by_source
             .into_iter()
-            .map(|((source, alternates, mux, (ca, via)), names)| {
+            .map(|((source, alternates, mux, (ca, via), renewed), names)| {
                 let (roots, note, picture_losses) = (roots(ca), Mutex::default(), AtomicU64::default());
                 let of_entry = Mutex::new(via.clone());
-                let entry =
-                    PullEntry { source, alternates, names, mux, roots, via: of_entry, note, picture_losses };
+                let entry = PullEntry {
+                    source,
+                    alternates,
+                    names,
+                    mux,
+                    roots,
+                    renewed,
+                    via: of_entry,
+                    note,
+                    picture_losses,
+                };
                 match former.iter().find(|former| former.is_like(&entry)) {
                     Some(kept) => {
                         kept.set_via(via);
@@ -243,7 +255,10 @@ impl PullTable {
     /// Whether this is what is pulled under the name of `pull`, whatever else has asked for that name.
     pub fn has_pull(&self, pull: &Pull) -> bool {
         let entry = self.by_name.get(&pull.name).map(|index| &self.entries[*index]);
-        entry.is_some_and(|entry| entry.source == pull.source && entry.alternates == pull.alternates)
+        entry.is_some_and(|entry| {
+            (&entry.source, &entry.alternates, entry.renewed)
+                == (&pull.source, &pull.alternates, pull.renewed)
+        })
     }
 
     /// Whether `name` is a pulled stream's.
@@ -277,6 +292,7 @@ mod tests {
             mux: None,
             ca: ca.map(PathBuf::from),
             via: None,
+            renewed: 0,
         };
         let pull = |name: &str, source: &str| trusting(name, source, None);
         let entries = PullTable::new(
@@ -308,6 +324,7 @@ mod tests {
             mux: None,
             ca: None,
             via: None,
+            renewed: 0,
         }
     }
 
@@ -352,6 +369,7 @@ mod tests {
             Pull { alternates: vec!["https://i/x".parse().unwrap()], ..one.clone() },
             Pull { mux: Some(Mux::Flv), ..one.clone() },
             Pull { ca: Some("a.pem".into()), ..one.clone() },
+            Pull { renewed: 1, ..one.clone() },
         ] {
             assert!(!is_kept(other.clone()), "{other:?}");
         }

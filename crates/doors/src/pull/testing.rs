@@ -50,7 +50,7 @@ pub(super) fn pull(stream: &str, source: &str) -> Pull {
         }
         other => other,
     };
-    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None }
+    Pull { name: name(stream), source, alternates: Vec::new(), mux: None, ca: None, via: None, renewed: 0 }
 }
 
 impl Bench {

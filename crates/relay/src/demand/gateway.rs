@@ -81,11 +81,8 @@ impl Hub {
         let is_asked_first = |holder: &glassline_streams::Holder| holder.node == *gateway && holder.hops == 1;
         let Some(plan) = plan.filter(|plan| plan.holders.first().is_some_and(is_asked_first)) else { return };
         let Some(mut pull) = plan.pull(&edge, name, mux) else { return };
-        if pull == demand.pull {
-            // It was the first of the same list before, and gave nothing then. What is pulled by a list that is the same goes on where it
-            // is: one with its last server twice is begun at its first.
-            pull.alternates.extend(pull.alternates.last().cloned());
-        }
+        // It may have been the first of the same list before, and have given nothing then: a list that is the same would go on where it is.
+        pull.renewed = demand.pull.renewed.wrapping_add(1);
         // Told by the next answer of this server, which may be one to the server that is asked.
         demand.descent.level = level;
         demand.turn_to(pull, plan.holders, plan.epoch);

@@ -515,7 +515,15 @@ fn what_a_process_leaves_is_the_same_for_all_that_come_after() {
     let mut relay = relay_with(|settings| {
         settings.listen.push(local());
         let (name, source) = (StreamName::parse("pulled").unwrap(), pull::Source::parse(&address).unwrap());
-        settings.pulls.push(Pull { name, source, alternates: Vec::new(), mux: None, ca: None, via: None });
+        settings.pulls.push(Pull {
+            name,
+            source,
+            alternates: Vec::new(),
+            mux: None,
+            ca: None,
+            via: None,
+            renewed: 0,
+        });
     });
     let (mut from_there, _) = upstream.accept().unwrap();
     read_head(&mut from_there);

@@ -141,6 +141,7 @@ fn a_stream_that_is_pulled_and_not_there_will_be_and_says_so() {
         mux: None,
         ca: None,
         via: None,
+        renewed: 0,
     };
     let mut stage = stage(|settings| settings.pulls = vec![pull]);
     let answer = stage.get("/live/pulled.ts");
