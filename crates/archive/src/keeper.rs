@@ -262,13 +262,15 @@ impl Keeper {
     pub(crate) fn lock(&self, name: StreamName, session: Session, is_locked: bool) -> Result<(), KeepError> {
         let key = (name.clone(), session);
         let is_running = locked(&self.running).contains(&key);
-        match locked(&self.known).get_mut(&key) {
+        let mut known = locked(&self.known);
+        match known.get_mut(&key) {
             // From now on, whenever the store gets it.
             Some(known) => known.is_locked = is_locked,
             None if is_running => {}
             None => return Err(KeepError::Unknown),
         }
         locked(&self.wanted).insert(key, is_locked);
+        drop(known);
         self.send(Task::Lock(name, session, is_locked));
         Ok(())
     }
@@ -473,7 +475,12 @@ impl Worker {
             }
         }
         if entry.all_parts().next().is_some() || entry.is_locked {
-            locked(&self.known).insert(key, entry);
+            let mut known = locked(&self.known);
+            if let Some(is_wanted) = locked(&self.wanted).get(&key) {
+                // A request has come since the store was asked.
+                entry.is_locked = *is_wanted;
+            }
+            known.insert(key, entry);
         }
         read
     }
@@ -502,16 +509,15 @@ impl Worker {
         } else {
             store.delete_blocking(&path)?;
         }
-        let key = (name.clone(), session);
-        {
-            let mut wanted = locked(&self.wanted);
-            // Another request may have come meanwhile.
-            if wanted.get(&key) == Some(&is_locked) {
-                wanted.remove(&key);
-            }
-        }
         tracing::info!(stream = %name, %session, is_locked, "a recording is locked or unlocked");
-        locked(&self.known).entry((name.clone(), session)).or_default().is_locked = is_locked;
+        let key = (name.clone(), session);
+        // Both are held at once, in the order in which a request holds them.
+        let (mut known, mut wanted) = (locked(&self.known), locked(&self.wanted));
+        // Another request may have come meanwhile: what it wants is what is known of the recording.
+        if wanted.get(&key).is_none_or(|wanted| *wanted == is_locked) {
+            wanted.remove(&key);
+            known.entry(key).or_default().is_locked = is_locked;
+        }
         Ok(())
     }
 }

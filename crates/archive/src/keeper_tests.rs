@@ -7,6 +7,7 @@ use glassline_delivery::packager::{Kind, RenditionName, TrackInfo};
 use glassline_test_support::program::Scratch;
 use glassline_test_support::wait::until;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 fn settings(scratch: &Scratch, keep_bytes: Option<u64>) -> RecordSettings {
     RecordSettings {
@@ -128,6 +129,28 @@ fn a_recording_that_goes_on_or_is_not_there_is_not_deleted() {
     until("no lock", || !keeper.known()[&(hall(), session(0))].is_locked);
     keeper.delete(hall(), session(0)).unwrap();
     until("nothing", || keeper.known().is_empty() && store.folders_blocking("hall").unwrap().is_empty());
+}
+
+#[test]
+fn a_request_to_unlock_is_not_undone_by_the_one_to_lock_before_it() {
+    let scratch = Scratch::new("keeper-unlock");
+    let store = Store::start(StoreSettings::new(Location::Folder(scratch.path().to_owned()))).unwrap();
+    write_recording(&store, session(0), 1);
+    let (keeper, _store) = keeper(&scratch, None);
+    until("the recording", || keeper.known().len() == 1);
+    let is_locked = || keeper.known()[&(hall(), session(0))].is_locked;
+    let is_wanted = || locked(&keeper.wanted).contains_key(&(hall(), session(0)));
+    for round in 0..200 {
+        keeper.lock(hall(), session(0), true).unwrap();
+        keeper.lock(hall(), session(0), false).unwrap();
+        // Without a pause: it would be undone for no longer than the store takes.
+        let begun = Instant::now();
+        while is_wanted() {
+            assert!(!is_locked(), "round {round}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "the store is not told");
+        }
+    }
+    assert!(store.get_blocking(&format!("hall/{}/lock", session(0)), None).is_err());
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Ladder {
         let offsets = [-1.8, -0.6, 0.6, 2.6, 5.0, 8.0];
         let offsets = match count {
             // The only one: what is too large is not sent.
-            0 | 1 => &[1.5][..],
+            0 | 1 => &[1.35][..],
             2 => &[-0.2, 2.4],
             3 => &[-1.2, 0.2, 3.0],
             4 => &offsets[..4],

@@ -31,8 +31,9 @@ impl Worker {
 
     /// Whether a recording is locked, in the store or by a request that the store has not got yet.
     pub(super) fn is_spared(&self, store: &Store, key: &(StreamName, Session)) -> Result<bool, StoreError> {
-        match locked(&self.wanted).get(key) {
-            Some(is_wanted) => Ok(*is_wanted),
+        let wanted = locked(&self.wanted).get(key).copied();
+        match wanted {
+            Some(is_wanted) => Ok(is_wanted),
             None => is_locked(store, &format!("{}/{}", key.0, key.1)),
         }
     }
