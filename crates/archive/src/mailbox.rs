@@ -123,10 +123,14 @@ impl Mailbox {
         }
     }
 
-    /// What waits: whether there is a message, and the bytes of those that are bounded.
-    pub(crate) fn waiting(&self) -> (bool, u64) {
-        let state = self.lock();
-        (!state.messages.is_empty(), state.bounded_bytes)
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().messages.is_empty()
+    }
+
+    /// Bytes that wait, of messages that are bounded.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.lock().bounded_bytes
     }
 
     /// Bytes of parts that were dropped.

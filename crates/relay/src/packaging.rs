@@ -137,11 +137,11 @@ impl LeftOut {
         self.uncounted += self.from.take().map_or(0, |from| offset.saturating_sub(from));
     }
 
-    /// How many there are since the last call, and how many the log tells now.
-    fn take(&mut self, now: Time) -> (u64, Option<u64>) {
+    /// How many there are since the last call, and how many the log tells now; `is_over`: there is no later call.
+    fn take(&mut self, now: Time, is_over: bool) -> (u64, Option<u64>) {
         let count = std::mem::take(&mut self.uncounted);
         self.untold += count;
-        let may = self.untold > 0 && self.told.is_none_or(|told| now.since(told) >= TELL_AGAIN);
+        let may = self.untold > 0 && (is_over || self.told.is_none_or(|told| now.since(told) >= TELL_AGAIN));
         if may {
             self.told = Some(now);
         }
@@ -323,7 +323,7 @@ impl Packaging {
             live.has_ended()
         });
         following.stalls_at = following.store.stall_timeout().map(|timeout| now + timeout);
-        let (left_out, told) = following.left_out.take(now);
+        let (left_out, told) = following.left_out.take(now, has_all);
         self.hub.counters.unpackaged_bytes.add(left_out);
         if let Some(bytes) = told {
             tracing::warn!(
@@ -445,7 +445,10 @@ impl Following {
                     *reader = StreamReader::new(Arc::clone(reader.live()), Entering::Oldest);
                     continue;
                 }
-                Next::Ended => return Ok(true),
+                Next::Ended => {
+                    self.left_out.end(reader.live().chain.head());
+                    return Ok(true);
+                }
                 Next::Entered { entry, .. } => {
                     self.left_out.end(reader.offset());
                     self.came = reader.live().marks().into();

@@ -155,6 +155,13 @@ fn what_came_faster_than_it_was_packaged_is_counted() {
     publisher.push(&source.picture(true, 557)).expect("it has the slot");
     packaging.handle_news(&stream);
     assert_eq!(hub.totals().unpackaged_bytes, left_out, "what is kept is packaged");
+    // The rest of a stream that ends behind its last key frame is none that is read on from.
+    (0..200).for_each(|_| publisher.push(&source.picture(false, 557)).expect("it has the slot"));
+    let head = stream.chain.head();
+    stream.end();
+    packaging.handle_news(&stream);
+    let rest = hub.totals().unpackaged_bytes - left_out;
+    assert!(rest > (head - read - came) / 2, "{rest} of {}", head - read - came);
 }
 
 #[test]

@@ -23,8 +23,7 @@ impl RecordingThread {
     /// what is recorded would find no room in the mailbox.
     pub(super) fn upload(&mut self, now: Time) {
         let Some(Opened { spool, log }) = &mut self.opened else { return };
-        let (_, waiting) = self.mailbox.waiting();
-        if waiting > CROWDED_BYTES {
+        if self.mailbox.waiting_bytes() > CROWDED_BYTES {
             return spool.ease_uploads(now);
         }
         if let Some(store) = &self.store {
@@ -35,7 +34,7 @@ impl RecordingThread {
                 store.put(&upload.object.to_string(), upload.pieces, move |result| {
                     mailbox.send(Message::Stored { spool: number, id, is_former, result });
                 });
-                if self.mailbox.waiting().0 {
+                if !self.mailbox.is_empty() {
                     break;
                 }
             }
